@@ -206,6 +206,8 @@ def test_thresholds_and_pipelines() -> None:
                 "threshold": {"probability": 0.9, "offsets": [float(np.log(0.9) - np.log1p(-0.9))]}
             }
             assert not forged(document, model, harder).accepted
+            fewer = {"changes": document["changes"] | {"dropped": 1}}
+            assert "another mean" in forged(document, model, fewer).reason
 
 
 def test_a_shift_of_trees_has_no_certificate() -> None:

@@ -19,6 +19,7 @@ from holdfast.cli import app
 from holdfast.cli._options import plain_errors
 from holdfast.cli._tables import read_table
 from holdfast.cli._wording import in_options
+from holdfast.datasets import make_loans
 
 JOBS = ["none", "basic", "skilled", "head"]
 COMMON = "--model model.pkl --trust-pickle --index id --schema schema.json"
@@ -445,3 +446,42 @@ def test_help_says_what_each_option_is(command):
     shown = CliRunner().invoke(app, [command, "--help"]).output
     assert "Usage" in shown
     assert "--trust-pickle" in shown
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """A table of numbers in a folder, and a command about it."""
+    people = make_loans(40).select_dtypes("number").drop(columns="accepted")
+    hf.Network([np.ones((1, people.shape[1]))], [[0.0]]).save(tmp_path / "model.npz")
+    return tmp_path, people, "certify --model model.npz --target 1 --delta 0.01"
+
+
+def test_a_result_is_not_written_over_what_it_is_about(numbers):
+    folder, people, question = numbers
+    people.to_csv(folder / "people.csv", index=False)
+    before = (folder / "people.csv").read_bytes()
+    assert "got the same" in run(folder, f"{question} --data people.csv --out people.csv", 2)
+    words = [
+        *question.replace("model.npz", str(folder / "model.npz")).split(),
+        "--data",
+        str(folder),
+    ]
+    inside = CliRunner().invoke(app, [*words, "--out", str(folder / "out.csv")])
+    assert inside.exit_code == 2
+    assert "got one inside it" in " ".join(inside.output.split())
+    assert (folder / "people.csv").read_bytes() == before
+
+
+def test_errors_leave_no_parts_and_parts_of_earlier_questions_go(numbers):
+    folder, people, question = numbers
+    first = people.columns[0]
+    spoilt = people.assign(**{first: ["12"] * 30 + ["abc"] + ["13"] * 9})
+    spoilt.to_csv(folder / "people.csv", index=False)
+    said = run(folder, f"{question} --data people.csv --out out.csv", 2)
+    assert "'abc'" in said
+    assert not list(folder.glob(".*.parts"))
+    (folder / ".out.csv.0123456789abcdef.parts").mkdir()
+    people.to_csv(folder / "people.csv", index=False)
+    run(folder, f"{question} --data people.csv --out out.csv")
+    assert (folder / "out.csv").exists()
+    assert not list(folder.glob(".*.parts"))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 from babel import Locale
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import _letters as letters_command
+from holdfast.datasets import make_loans
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.features._kinds import Kind
 from holdfast.generators._stated import recourse_from
@@ -284,6 +286,129 @@ def test_advice_that_nobody_may_be_given_is_refused() -> None:
     )
     with pytest.raises(InvalidInputError, match="A-2: expected someone who was refused"):
         accepted.letter(0)
+
+
+# ---------------------------------------------------------------------- trees: a box, not a point
+
+
+@pytest.fixture(scope="module")
+def grown() -> tuple[Any, pd.DataFrame, hf.FeatureSpace]:
+    """Boosted trees on columns of numbers, and whom they refuse."""
+    table = make_loans(600).select_dtypes("number")
+    X = table.drop(columns="accepted").astype(float)
+    model = xgboost.XGBClassifier(n_estimators=12, max_depth=3, n_jobs=1)
+    model.fit(X, table["accepted"].astype(int))
+    space = hf.FeatureSpace.from_frame(X, immutable=["age"], units={"card_utilisation": "%"})
+    return model, X, space
+
+
+ENDS = {
+    "en": re.compile(
+        r"(?:between (?P<low>\S+) and (?P<high>\S+)|at least (?P<least>\S+)|at most (?P<most>\S+))$"
+    ),
+    "de": re.compile(
+        r"(?:einen Wert von (?P<low>\S+) bis (?P<high>\S+)|mindestens (?P<least>\S+)|höchstens (?P<most>\S+))$"
+    ),
+}
+
+
+def box_of(letter: Letter, advice: hf.Recourse, language: str) -> dict[str, tuple[float, float]]:
+    """The box that a reader of the text would make of it."""
+    thousands, decimal = (",", ".") if language == "en" else (".", ",")
+    box = {}
+    for match in LINE[language].finditer(letter.text.replace("\xa0%", "%")):
+        name = match["label"].replace(" ", "_")
+        ends = ENDS[language].match(match["value"])
+        said = (
+            (match["value"], match["value"])
+            if ends is None
+            else (ends["low"] or ends["least"], ends["high"] or ends["most"])
+        )
+        low, high = (
+            None
+            if text is None
+            else float(text.rstrip("%").replace(thousands, "").replace(decimal, "."))
+            for text in said
+        )
+        box[name] = (-np.inf if low is None else low, np.inf if high is None else high)
+    return box
+
+
+@pytest.mark.parametrize("generator", ["closest", "rnce"])
+def test_a_letter_about_trees_names_limits_and_every_row_within_is_accepted(
+    grown: tuple[Any, pd.DataFrame, hf.FeatureSpace], generator: str
+) -> None:
+    model, X, space = grown
+    changes = hf.TreeChanges(leaves=0.01, dropped=1)
+    advice = hf.explain(
+        model, X[model.predict(X) == 0].head(4), target=1, changes=changes, space=space,
+        generator=hf.Closest() if generator == "closest" else hf.RNCE(X),
+    )  # fmt: skip
+    assert advice.robust.sum() >= 3
+    rng, wide = np.random.default_rng(0), 0
+    for row in np.flatnonzero(advice.robust).tolist():
+        letters = {code: advice.letter(row, language=code) for code in ("en", "de")}
+        boxes = {code: box_of(letters[code], advice, code) for code in letters}
+        assert boxes["en"] == boxes["de"]
+        own, told = advice.factuals.iloc[row], advice.counterfactuals.iloc[row]
+        assert set(boxes["en"]) == {name for name in X if own[name] != told[name]}
+        rows = pd.DataFrame([own] * 200)
+        for change in letters["en"].contents.changes:
+            low, high = boxes["en"][change.name]
+            wide += low < high
+            assert low <= told[change.name] <= high
+            # Whoever stays as they are has not done it.
+            assert not low <= own[change.name] <= high
+            far = max(abs(low) if np.isfinite(low) else 0.0, abs(told[change.name])) * 9.0 + 9.0
+            ends = [max(low, -far), min(high, far), told[change.name]]
+            rows[change.name] = rng.choice([*ends, *rng.uniform(ends[0], ends[1], 20)], 200)
+            text = " ".join(Page(letters["en"].html).data.split())
+            assert all(end in text for end in (change.at_least, change.at_most))
+        assert (model.predict(rows) == 1).all()
+        assert hf.certify(model, rows, target=1, changes=changes).robust.all()
+        flat = " ".join(letters["en"].text.split())
+        assert ("within the limits shown" in flat) is letters["en"].contents.widened
+        assert ("in den genannten Grenzen" in letters["de"].text) is letters["en"].contents.widened
+    assert wide >= 3
+
+
+def test_what_is_not_proven_of_trees_has_no_limits_and_a_range_ends_where_it_is_known(
+    grown: tuple[Any, pd.DataFrame, hf.FeatureSpace],
+) -> None:
+    model, X, space = grown
+    denied = X[model.predict(X) == 0].head(3)
+    options: dict[str, Any] = {"target": 1, "generator": hf.RNCE(X), "space": space}
+    for changes in (None, hf.PlausibleShift(0.01)):
+        letter = hf.explain(model, denied, changes=changes, **options).letter(0)
+        assert not letter.guaranteed
+        assert not letter.contents.widened
+    # Trees that read a space's own units: beyond its ranges nothing was looked at.
+    scaled = xgboost.XGBClassifier(n_estimators=12, max_depth=3, n_jobs=1)
+    scaled.fit(space.encode(X), model.predict(X))
+    advice = hf.explain(scaled, denied, changes=hf.TreeChanges(leaves=0.01), **options)
+    lines = advice.regions.query("column != 'age'")
+    for name, part in lines.groupby("column"):
+        assert (part["at_least"] >= X[name].min()).all()
+        assert (part["at_most"] <= X[name].max()).all()
+
+
+def test_limits_of_trees_in_words(grown: tuple[Any, pd.DataFrame, hf.FeatureSpace]) -> None:
+    model, X, space = grown
+    changes = hf.TreeChanges(
+        leaves=0.0012349, thresholds={"income": 0.5}, dropped=1, shift=0.001, factor=2.0
+    )
+    denied = X[model.predict(X) == 0].head(5)
+    advice = hf.explain(model, denied, target=1, changes=changes, generator=hf.RNCE(X), space=space)
+    row = int(np.flatnonzero(advice.robust)[0])
+    said = " ".join(advice.letter(row).text.split())
+    assert (
+        "it has the same decision trees; the value at each end of a tree may move by up to 0.00246; the limits that "
+        "trees set for income may move by up to 1; one tree may be left out; trees that are added may lower the score "
+        "by up to 0.002. We have proven"
+    ) in said
+    assert "für income setzen, dürfen sich um bis zu 1 verschieben" in " ".join(
+        advice.letter(row, language="de").text.split()
+    )
 
 
 # ---------------------------------------------------------------------- reasons, time, limits

@@ -12,15 +12,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import holdfast as hf
+from holdfast._leaf_masks import Least
 from holdfast.changes import changes_from_dict
-from holdfast.errors import InvalidInputError, UnsupportedModelError
+from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
 from holdfast.importers import Model
 from holdfast.importers._tree_files import suffixes, write_trees
 from holdfast.verify._certify import certify_points
 from holdfast.verify._deciders import decider_for
-from test_trees import FULL, MODELS, NUMBERS, N, Y, lgb, xgb
+from test_trees import FULL, MODELS, NUMBERS, N, Y, around, lgb, xgb
 
 ROWS = 12
 
@@ -259,3 +261,103 @@ def test_a_witness_is_saved_as_a_file_of_its_library(tmp_path: Path) -> None:
         hf.save_witness(
             witness, boosted, tmp_path / "a.txt", point=point, target=1, changes=changes
         )
+
+
+def _robust(model, X, changes, target=1, **options):
+    return hf.certify(model, X, target, changes, **options).robust
+
+
+def test_rounds_past_the_best_one_are_not_counted(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + 1.5 * rng.normal(size=1500) > 0).astype(int)
+    fitted = xgboost.XGBClassifier(
+        n_estimators=60, early_stopping_rounds=5, n_jobs=1, learning_rate=0.6
+    ).fit(X[:700], y[:700], eval_set=[(X[700:], y[700:])], verbose=False)
+    fitted.save_model(tmp_path / "m.json")
+    model = xgboost.XGBClassifier()
+    model.load_model(tmp_path / "m.json")
+    sums = hf.load_model(model).classifier.sums(X).ravel()
+    assert (sums == model.predict(X, output_margin=True)).all()
+    robust = _robust(model, X, hf.TreeChanges(leaves=0.001))
+    assert robust.any()
+    assert (model.predict(X)[robust] == 1).all()
+
+
+def test_categories_in_an_array_are_known_by_scores_alone():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=300), rng.choice([1.0, 2.0, 3.0], 300)])
+    y = ((X[:, 1] == 2) * 2 + X[:, 0] > 1).astype(int)
+    model = HistGradientBoostingClassifier(max_iter=5, categorical_features=[1]).fit(X, y)
+    with pytest.raises(InvalidInputError, match="table with column names for categories"):
+        _robust(model, X, hf.TreeChanges(leaves=0.001))
+
+
+def test_categories_that_may_be_anyones_are_known_by_scores_alone():
+    rng = np.random.default_rng(0)
+    a, c = rng.normal(size=300), rng.choice([1.0, 2.0, 3.0], 300)
+    y = ((c == 2) * 2 + a > 1).astype(int)
+    alone = pd.Categorical([7.0] * 300, categories=[7.0, 2.0, 3.0, 1.0])
+    X = pd.DataFrame({"k": alone, "a": a, "c": c})
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1, min_data_per_group=5)
+    model.fit(X, y, categorical_feature=["k", "c"])
+    space = hf.FeatureSpace.from_frame(X, scale="none")
+    with pytest.raises(InvalidInputError, match="categorical split column"):
+        _robust(model, X, hf.TreeChanges(leaves=0.001), space=space)
+
+
+def test_the_mean_of_fewer_trees_is_refused_at_a_threshold():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, (X[:, 0] > 0).astype(int))
+    with pytest.raises(InvalidInputError, match="dropped: expected 0"):
+        _robust(model, X, hf.TreeChanges(dropped=1), 0, threshold=0.7)
+    assert _robust(model, X, hf.TreeChanges(dropped=1)).any()
+
+
+def test_margins_that_a_softmax_takes_for_equal_prove_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 1)), np.arange(60) % 3
+    model = lightgbm.LGBMClassifier(
+        n_estimators=1, num_leaves=2, verbose=-1, n_jobs=1, min_child_samples=5
+    ).fit(X, y)
+    today = hf.load_model(model).classifier
+    forest = today.forest
+    margins = np.array([0.0, 1e-17, -1.0])[forest.output[forest.tree_of]]
+    values = np.where(forest.leaves, margins, 0.0)[:, None]
+    write_trees(today.with_forest(forest.changed(values, forest.threshold)), tmp_path / "m.txt")
+    tied = lightgbm.Booster(model_file=str(tmp_path / "m.txt"))
+    assert tied.predict(X[:1]).argmax() == 0
+    for leaves in (0.0, 1e-25):
+        assert not _robust(tied, X[:1], hf.TreeChanges(leaves=leaves)).any()
+
+
+def test_radii_beyond_floats_and_a_text_cut_short_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1)
+    model.fit(X, (X[:, 0] > 0).astype(int))
+    with pytest.raises(InvalidInputError, match="leaves: expected radii"):
+        _robust(model, X, hf.TreeChanges(leaves=1e308))
+    text = model.booster_.model_to_string()
+    (tmp_path / "cut.txt").write_text(text[: len(text) // 3])
+    with pytest.raises(FileFormatError, match="ends too soon"):
+        hf.load_model(tmp_path / "cut.txt")
+
+
+@pytest.mark.parametrize("name", ["xgboost, sets", "lightgbm, zeros", "histogram", "random forest"])
+def test_tables_of_bits_say_what_walking_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast._leaf_masks._ROWS", 1)
+    monkeypatch.setattr("holdfast._leaf_masks._TREES", 5)
+    make, X = MODELS[name]
+    trees = hf.load_model(make(3)).classifier
+    forest, matrix = trees.forest, trees.score.matrix(around(trees, X))
+    costs = np.random.default_rng(0).normal(size=forest.feature.size)
+    for cells in (8192, 2):
+        monkeypatch.setattr("holdfast._leaf_masks._CELLS", cells)
+        for radius in (0.0, 0.3):
+            low, high = forest.around(np.full(costs.size, radius))
+            least = Least(forest, costs, low, high)
+            ours = np.vstack([terms.copy() for _, terms in least(matrix)])
+            walked = np.vstack([terms for _, terms in forest.least(matrix, costs, low, high)])
+            np.testing.assert_array_equal(ours, walked)

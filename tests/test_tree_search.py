@@ -316,6 +316,18 @@ def within(regions: pd.DataFrame, answer: pd.Series[Any], seed: int, n: int) -> 
     return rows
 
 
+def test_a_region_holds_whoever_is_between_two_steps() -> None:
+    X = pd.DataFrame({"a": [0.0, 0.0, 1.0, 1.0, 1.0] * 5, "b": [0.2, 0.5, 0.42, 0.45, 0.6] * 5})
+    model = GradientBoostingClassifier(n_estimators=10, random_state=0)
+    model.fit(X, ((X["a"] > 0.5) & (X["b"] < 0.43)).astype(int))
+    space = hf.FeatureSpace.from_frame(X, steps={"a": 1, "b": 0.25}, immutable=["b"])
+    person = pd.DataFrame({"a": [0.0], "b": [0.42]})
+    result = hf.explain(model, person, target=1, generator=hf.MCE(), space=space)
+    assert result.found.all()
+    # The last step before the cut at 0.435 is 0.2.
+    assert result.regions.set_index("column").loc["b", "at_most"] == 0.42
+
+
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm", "boosted", "forest"])
 def test_every_row_of_a_region_is_accepted(kind: str) -> None:
     for seed in (len(kind) % 2,):

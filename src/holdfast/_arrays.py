@@ -93,13 +93,12 @@ class RowBatch:
 
     def take(self, rows: Array) -> Self:
         """Some of the rows."""
-        parts = (getattr(self, name) for name in self.__match_args__)
-        return type(self)(
-            *(
-                part.take(rows) if isinstance(part, RowBatch) else take_rows(part, rows)
-                for part in parts
-            )
-        )
+        taken = []
+        for name in self.__match_args__:
+            part = getattr(self, name)
+            whole = isinstance(part, RowBatch)
+            taken.append(part.take(rows) if whole else take_rows(part, rows))
+        return type(self)(*taken)
 
 
 def row_sum(values: Array) -> Array:

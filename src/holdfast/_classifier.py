@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 Values = NDArray[Any]
+# Two arrays, as a rule what bounds something from below and from above.
+Pair = tuple[Floats, Floats]
 
 
 class Classifier(ABC):

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -15,6 +15,11 @@ from typing import IO, Any
 import pandas as pd
 
 from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
+
+# Where a file is, and an object of JSON, to be written or only to be read.
+Place = str | os.PathLike[str]
+Document = dict[str, Any]
+Facts = Mapping[str, Any]
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 

@@ -128,7 +128,7 @@ class Forest:
         """How many sums there are."""
         return int(self.base.size)
 
-    @property
+    @cached_property
     def leaves(self) -> Bools:
         """Which nodes are leaves."""
         return np.asarray(self.feature < 0)
@@ -174,7 +174,7 @@ class Forest:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    @property
+    @cached_property
     def numeric(self) -> Bools:
         """Which nodes ask for a number."""
         return np.asarray(~self.leaves & (self.category < 0))
@@ -263,9 +263,22 @@ class Forest:
             yield rows, np.stack(list(walk.costs(self.seen(X[rows]), ordered, between)), axis=1)
 
     def reachable(self, x: Floats, low: Floats, high: Floats) -> list[list[tuple[int, ...]]]:
-        """For each tree the ways to the leaves that one row may reach: the nodes from the root on."""
-        x = self.seen(x[None, :])[0]
-        below, above = self.cuts(low), self.cuts(high)
+        """For each tree the ways to the leaves that one row may reach: the nodes from the root on.
+
+        At a node it may go left where its number is at most the cut `high`, right where it is above the cut `low`.
+        """
+        value = self.seen(x[None, :])[0][np.maximum(self.feature, 0)]
+        gaps, sets = np.isnan(value), self.category >= 0
+        goes = self.missing_left.copy()
+        codes = self.sets.shape[1] - 1
+        here = np.flatnonzero(sets & ~gaps)
+        code = np.where((value[here] >= 0.0) & (value[here] < codes), value[here], codes)
+        goes[here] = self.sets[self.category[here], code.astype(np.intp)]
+        fixed = gaps | sets
+        # A leaf leads nowhere.
+        lefts = np.where(self.leaves | ~np.where(fixed, goes, value <= high), -1, self.left)
+        rights = np.where(self.leaves | ~np.where(fixed, ~goes, value > low), -1, self.right)
+        left, right, leaf = lefts.tolist(), rights.tolist(), self.leaves.tolist()
         ways = []
         for root in self.roots.tolist():
             front: list[tuple[int, ...]] = [(root,)]
@@ -273,25 +286,9 @@ class Forest:
             while front:
                 way = front.pop()
                 node = way[-1]
-                if self.feature[node] < 0:
+                if leaf[node]:
                     done.append(way)
-                    continue
-                value = x[self.feature[node]]
-                if np.isnan(value):
-                    left = bool(self.missing_left[node])
-                    sides = (left, not left)
-                elif self.category[node] >= 0:
-                    codes = self.sets.shape[1] - 1
-                    code = int(value) if 0 <= value < codes else codes
-                    left = bool(self.sets[self.category[node]][code])
-                    sides = (left, not left)
-                else:
-                    sides = (bool(value <= above[node]), bool(value > below[node]))
-                front += [
-                    (*way, int(child))
-                    for child, open_ in zip((self.left[node], self.right[node]), sides, strict=True)
-                    if open_
-                ]
+                front += [(*way, child) for child in (left[node], right[node]) if child >= 0]
             ways.append(done)
         return ways
 
@@ -457,36 +454,33 @@ class _Walk:
             parts.append(~left.astype(bool))
         return np.ascontiguousarray(np.hstack([low, high, np.column_stack(parts)]))
 
-    def trees(self, X: Floats) -> Any:
-        """For each tree the leaves that the rows reach."""
+    def trees(self, X: Floats) -> Iterator[Ints]:
+        """For each tree the leaves that the rows reach; of few rows many trees walk at once."""
         table = self.table(X)
         flat = table.ravel()
         first = np.arange(X.shape[0]) * table.shape[1]
-        for start, depth in zip(self.starts, self.depths, strict=True):
-            at = np.full(X.shape[0], start, dtype=np.int64)
-            for _ in range(depth):
+        together = max(1, _CHUNK // max(1, X.shape[0]))
+        for begin in range(0, len(self.depths), together):
+            group = slice(begin, begin + together)
+            at = np.repeat(self.starts[group, None], X.shape[0], axis=1)
+            for _ in range(max(self.depths[group])):
                 x = flat.take(first + self.column.take(at, mode="clip"), mode="clip")
                 at = self.left.take(at, mode="clip") + (x > self.cut.take(at, mode="clip"))
-            yield self.order[at]
+            yield from self.order[at]
 
 
 def _brothers(forest: Forest) -> tuple[Ints, Ints]:
     """The nodes in an order in which the two below a node are neighbours; and where the left one, or itself, stands."""
-    order: list[int] = []
-    left: list[int] = []
-    for root in forest.roots.tolist():
-        begin = len(order)
-        order.append(root)
-        at = begin
-        while at < len(order):
-            node = order[at]
-            if forest.feature[node] < 0:
-                left.append(at)
-            else:
-                left.append(len(order))
-                order += [int(forest.left[node]), int(forest.right[node])]
-            at += 1
-    return np.array(order, dtype=np.int32), np.array(left, dtype=np.int32)
+    fronts = [forest.roots]
+    while fronts[-1].size:
+        front = fronts[-1][forest.feature[fronts[-1]] >= 0]
+        fronts.append(np.column_stack([forest.left[front], forest.right[front]]).ravel())
+    order = np.concatenate(fronts)
+    order = order[np.argsort(forest.tree_of[order], kind="stable")]
+    place = np.empty(forest.feature.size, dtype=np.int32)
+    own = np.arange(order.size, dtype=np.int32)
+    place[order] = own
+    return order, np.where(forest.leaves[order], own, place[forest.left[order]])
 
 
 def _depths(forest: Forest) -> list[int]:

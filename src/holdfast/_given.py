@@ -138,15 +138,27 @@ def given_floats(values: Any, name: str) -> NDArray[np.float64]:
         raise InvalidInputError(f"{name}: expected real numbers, got dtype {array.dtype}")
     if array.dtype.kind not in "biufO":
         raise InvalidInputError(f"{name}: expected numbers, got dtype {array.dtype}")
-    for value in array.flat if array.dtype.kind == "O" else ():
-        if not isinstance(value, Real):
-            raise InvalidInputError(f"{name}: expected numbers, got {value!r}")
+    if array.dtype.kind == "O":
+        wrong = [(i, value) for i, value in enumerate(array.flat) if not isinstance(value, Real)]
+        if wrong:
+            # Among numbers that are written as texts, the one that is none is to blame.
+            place, value = next((one for one in wrong if not _reads_as_number(one[1])), wrong[0])
+            where = f" in row {place}" if array.ndim == 1 and array.size > 1 else ""
+            raise InvalidInputError(f"{name}: expected numbers, got {value!r}{where}")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"{name}: expected numbers, got {type(values).__name__}: {error}"
         ) from error
+
+
+def _reads_as_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def given_points(

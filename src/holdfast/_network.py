@@ -12,19 +12,19 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from holdfast._classifier import Bools, Classifier, Floats, Ints, Values
+from holdfast._classifier import Bools, Classifier, Floats, Ints, Pair, Values
+from holdfast._files import Place
 from holdfast._given import given_floats
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
 
-__all__ = ["Bools", "Floats", "Ints", "Network", "Values"]
+__all__ = ["Bools", "Floats", "Ints", "Network", "Pair", "Values"]
 
 # Rows that keep a layer of some tens of neurons inside a core's own cache: up to 2.7 times faster than one big product.
 CHUNK = 1024
@@ -74,7 +74,8 @@ class Network(Shown, Classifier):
                 "expected as many bias vectors as weight matrices and at least one, "
                 f"got {len(weights)} weights and {len(biases)} biases"
             )
-        frozen_weights, frozen_biases = _frozen(weights, 2, "weights"), _frozen(biases, 1, "biases")
+        frozen_weights = _frozen(weights, 2, "weights")
+        frozen_biases = _frozen(biases, 1, "biases")
         for i, (weight, bias) in enumerate(zip(frozen_weights, frozen_biases, strict=True)):
             if bias.shape[0] != weight.shape[0]:
                 raise InvalidInputError(
@@ -97,10 +98,9 @@ class Network(Shown, Classifier):
             raise InvalidInputError(
                 f"activations: expected 'relu' or 'identity' for each of {len(weights) - 1} hidden layers, got {kinds}"
             )
-        object.__setattr__(self, "weights", frozen_weights)
-        object.__setattr__(self, "biases", frozen_biases)
-        object.__setattr__(self, "classes", labels)
-        object.__setattr__(self, "activations", kinds)
+        vars(self).update(
+            weights=frozen_weights, biases=frozen_biases, classes=labels, activations=kinds
+        )
 
     def with_parameters(self, weights: Sequence[ArrayLike], biases: Sequence[ArrayLike]) -> Network:
         """A network of the same build with other parameters."""
@@ -134,7 +134,7 @@ class Network(Shown, Classifier):
     @property
     def n_parameters(self) -> int:
         """How many weights and biases there are."""
-        return sum(part.size for part in (*self.weights, *self.biases))
+        return sum(map(np.size, (*self.weights, *self.biases)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):
@@ -225,7 +225,7 @@ class Network(Shown, Classifier):
             gradient = (gradient * mask) @ weight
         return np.array(np.broadcast_to(gradient, points.shape))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: Place) -> None:
         """Write the network to a file of plain arrays (a zip of .npy parts, no pickle)."""
         header = {
             "format": _FORMAT,
@@ -240,7 +240,7 @@ class Network(Shown, Classifier):
             np.savez(file, header=np.array(json.dumps(header)), **arrays)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Network:
+    def load(cls, path: Place) -> Network:
         """Read what `save` wrote. Nothing in the file is executed."""
         # A file that cannot be opened is the caller's to hear of; whatever its bytes then lead to is a damaged file.
         with open(path, "rb") as file:

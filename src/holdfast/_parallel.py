@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -18,18 +19,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def check_jobs(n_jobs: Any) -> int | None:
-    """How many at once, as in joblib: None, a whole number, or counted from the number of cores if negative."""
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral | None) or n_jobs == 0:
-        raise InvalidInputError(
-            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
-        )
-    return None if n_jobs is None else int(n_jobs)
-
-
-def workers() -> int:
-    """How many workers there are."""
-    return int(joblib.effective_n_jobs(None))
+# How many workers there are: `workers()`.
+workers: Callable[[], int] = partial(joblib.effective_n_jobs, None)
 
 
 def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
@@ -41,13 +32,17 @@ def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
     [2, 3]
     """
     if workers() == 1:
-        yield from map(function, parts)
-    else:
-        yield from joblib.Parallel(return_as="generator")(map(joblib.delayed(function), parts))
+        return map(function, parts)
+    work = map(joblib.delayed(function), parts)
+    return joblib.Parallel(return_as="generator")(work)  # type: ignore[no-any-return]
 
 
-def jobs(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Within it, whatever is spread is spread over so many workers; None: as it would be without."""
-    if check_jobs(n_jobs) is None:
+def jobs(n_jobs: Any) -> AbstractContextManager[Any]:
+    """Within it, whatever is spread is spread over so many workers, as in joblib; None: as it would be without."""
+    if n_jobs is None:
         return nullcontext()
-    return joblib.parallel_config(n_jobs=n_jobs)  # type: ignore[no-any-return]
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise InvalidInputError(
+            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
+        )
+    return joblib.parallel_config(n_jobs=int(n_jobs))  # type: ignore[no-any-return]

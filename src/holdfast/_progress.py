@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+# Moves a bar by so many.
+Advance = Callable[[int], object]
+
 
 @contextmanager
-def progress_bar(
-    title: str, total: int, *, wanted: bool | None, long: int
-) -> Iterator[Callable[[int], object]]:
+def progress_bar(title: str, total: int, *, wanted: bool | None, long: int) -> Iterator[Advance]:
     """A bar on stderr and the function that moves it; by default from `long` rows on if stderr is a terminal.
 
     Without a bar the function does nothing.

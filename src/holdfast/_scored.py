@@ -25,7 +25,7 @@ _LEAST_PROBABILITY = 2.0**-53
 # Why a score does not count for a row.
 OTHER_ROW = "the space cannot tell this row from another, which the model was asked about; scale='none' tells all apart"
 # So many rows are held against the model's own `predict` when it first scores a table.
-_CHECKED = 256
+CHECKED = 256
 
 
 @dataclass
@@ -206,13 +206,14 @@ class Scored(Classifier):
                 f"model: expected a finite score for each of {n} rows and {self.n_outputs} outputs, got {_came(scores)}"
             )
         if not self.tally.agreed and self.predict_labels is not None and n:
-            self._compare(table[:_CHECKED], scores[:_CHECKED])
+            self._compare(table[:CHECKED], scores[:CHECKED])
         return scores
 
     def _compare(self, table: Any, scores: Floats) -> None:
         """Refuse a model whose class is not the one with the highest score, such as one with a threshold of its own."""
         assert self.predict_labels is not None
-        theirs, ours = np.asarray(self.predict_labels(table)), self.classes[self.winners(scores)]
+        theirs = np.asarray(self.predict_labels(table))
+        ours = self.classes[self.winners(scores)]
         theirs = theirs.ravel() if theirs.size == ours.size else theirs
         if theirs.shape != ours.shape:
             raise UnsupportedModelError(
@@ -250,7 +251,8 @@ def log_odds(probabilities: Any, threshold: float | None = None, first: bool = F
         )
     if shares.shape[1] == 1:
         shares = np.hstack([1.0 - shares, shares])
-    logs, best = np.log(np.maximum(shares, _LEAST_PROBABILITY)), shares.argmax(axis=1)
+    logs = np.log(np.maximum(shares, _LEAST_PROBABILITY))
+    best = shares.argmax(axis=1)
     # Two probabilities may share a logarithm; the greater one wins all the same.
     if threshold is not None:
         off = (math.log(threshold) - math.log1p(-threshold)) * (-1.0 if first else 1.0)

@@ -215,7 +215,8 @@ class TreeEnsemble(Scored):
         if self.decode is not None:
             return super().check_points(X)
         points = given_floats(X, "X")
-        super().check_points(np.where(np.isnan(points), 0.0, points))
+        gaps = np.isnan(points)
+        super().check_points(np.where(gaps, 0.0, points) if gaps.any() else points)
         return points
 
     def __repr__(self) -> str:

@@ -619,6 +619,10 @@ def trees_verdict(
     found: list[list[tuple[list[Fraction], Fraction]]] = []
     leaves = [list(trees.reached(root, row, reach)) for root in parts["roots"]]
     divisor, verdicts = Fraction(parts["divisor"]), []
+    if changes["dropped"] and divisor != 1 and threshold is not None:
+        raise CheckError(
+            "changes.dropped: fewer trees have another mean, which a threshold would notice"
+        )
     # The sizes of what is added to each sum, at most.
     sizes = [abs(Fraction(base)) + shift * divisor for base in parts["base"]]
     for output, nodes in zip(parts["output"], leaves, strict=True):

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -458,7 +459,8 @@ def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> tupl
     Columns that no margin looks at are left out; with a single margin that is half of the last layer's.
     """
     hidden = layers[0].hidden
-    output = _signed(np.concatenate([one.margin.ends[0] for one in layers]))
+    lows, _, edges, _ = zip(*map(attrgetter("margin.ends"), layers), strict=True)
+    output = _signed(np.concatenate(lows))
     used = np.flatnonzero(np.any(output != 0.0, axis=0))
     parts: list[tuple[Floats, Floats, bool]] = []
     for layer in hidden:
@@ -471,7 +473,7 @@ def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> tupl
         parts.append((rows.T, np.concatenate(biases), bool(parts)))
     matrix, bias, relu = parts.pop()
     parts.append((matrix[:, used], bias[used], relu))
-    parts.append((output[:, used].T, np.concatenate([one.margin.ends[2] for one in layers]), True))
+    parts.append((output[:, used].T, np.concatenate(edges), True))
     (general, edge, _), *later = parts
     nonnegative = Pass([(general[: general.shape[0] // 2], edge, False), *later], convert)
     return nonnegative, Pass(parts, convert)

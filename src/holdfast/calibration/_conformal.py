@@ -28,7 +28,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from holdfast._given import given_share
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast._trees import TreeEnsemble
 from holdfast.calibration._incremental import IncrementalDelta
 from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, Delta, outward
@@ -189,7 +189,8 @@ at most 0.75
     wrong = whole[~(np.isfinite(whole) & (whole >= 0.0))]
     if wrong.size:
         raise InvalidInputError(f"history: expected distances >= 0, got {wrong[0]}")
-    needed, n = least_history(coverage, confidence), len(whole)
+    needed = least_history(coverage, confidence)
+    n = len(whole)
     _check_length(n, needed, coverage, confidence, unranked=int(shape != "uniform"))
     n_shape = 0 if shape == "uniform" else max(1, min(n // 4, n - needed))
     moves, unit = _shaped(shape, n_shape, whole, layers, pairs)
@@ -315,7 +316,7 @@ def _shaped(
     whole: Floats,
     layers: Floats | None,
     pairs: Sequence[tuple[Network, Network]],
-) -> tuple[Floats, Floats]:
+) -> Pair:
     """What is measured of each retraining, and the shape that the first `n` give it."""
     if shape == "uniform":
         return whole[:, None], np.ones(1)

@@ -31,7 +31,7 @@ import pandas as pd
 from holdfast._given import given_number, given_share
 from holdfast._network import Bools, Floats, Ints, Values
 from holdfast._numbers import share
-from holdfast._progress import progress_bar
+from holdfast._progress import Advance, progress_bar
 from holdfast._shown import Summary
 from holdfast.calibration._conformal import SHARED_ROWS, least_history
 from holdfast.calibration._result import Calibration
@@ -117,7 +117,8 @@ class CalibratedRisk(Calibration):
         rows = self.evidence
         if not self.reached:
             return f"no {self.unit}: {self._shortfall()}"
-        row, first = rows[rows["setting"] == self.size].iloc[0], rows.iloc[0]
+        row = rows[rows["setting"] == self.size].iloc[0]
+        first = rows.iloc[0]
         kept = "all" if row["coverage"] == 1.0 else share(row["coverage"])
         measured = (
             f"measured: {share(row['loss'])} broken on average; {kept} of {first['promises']} people with advice at "
@@ -128,7 +129,8 @@ class CalibratedRisk(Calibration):
 
     def _shortfall(self) -> str:
         """What the best setting reached, and what to do about it."""
-        rows, sure = self.evidence, self.chance.probability
+        rows = self.evidence
+        sure = self.chance.probability
         usable = rows[rows["bound"].notna()]
         best = usable.iloc[int(usable["bound"].argmin())]
         allowed = (
@@ -231,7 +233,8 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
     Chance(broken, 0, probability)
     given_share(coverage, "coverage", or_one=True)
     allowed = float(broken) if probability is None else 1.0 - float(probability)
-    names, models = _labels(groups, people), each_model(retrained)
+    names = _labels(groups, people)
+    models = each_model(retrained)
     needed = least_history(1.0 - allowed)
     # A generator is not counted beforehand: that would use it up.
     known = (
@@ -258,10 +261,8 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
     alike = caveat = ""
     if isinstance(retrained, RetrainedModels):
         words = {"complete": "trained from scratch", "incremental": "fine-tuned"}
-        alike, caveat = (
-            words.get(retrained.how, "trained without some rows"),
-            "" if retrained.disjoint else SHARED_ROWS,
-        )
+        alike = words.get(retrained.how, "trained without some rows")
+        caveat = "" if retrained.disjoint else SHARED_ROWS
     chance = Chance(float(broken), len(losses), probability, how or alike)
     size = float(evidence["setting"][passes.argmax()]) if passes.any() else math.nan
     chosen = promises.make(size).calibrated(chance) if passes.any() else None
@@ -329,7 +330,8 @@ class _Promises:
         for (setting, recourse), by_model, loss in zip(
             self.made.items(), kept, losses.T, strict=True
         ):
-            found, both = recourse.found, recourse.found & first.found
+            found = recourse.found
+            both = recourse.found & first.found
             # Advice is as a rule some way off; where it costs nothing there is no ratio.
             before = float(first.cost_l1[both].sum())
             row: dict[str, Any] = {
@@ -353,14 +355,13 @@ def _broken(kept: Bools) -> float:
     return 1.0 - float(kept.mean()) if kept.size else math.nan
 
 
-def _kept(
-    recourses: list[Recourse], models: Iterable[Any], advance: Callable[[int], object]
-) -> list[Bools]:
+def _kept(recourses: list[Recourse], models: Iterable[Any], advance: Advance) -> list[Bools]:
     """(models, promises) of each recourse: which each model keeps, asked once about all different ones together."""
     ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
     pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
     different, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    points, targets = different[:, :-1], different[:, -1].astype(np.intp)
+    points = different[:, :-1]
+    targets = different[:, -1].astype(np.intp)
     some, kept = recourses[0], []
     ensemble = some.changes.digests if isinstance(some.changes, EnsembleShift) else ()
     for number, one in enumerate(models, 1):
@@ -385,7 +386,8 @@ def _accepted(
         )
     try:
         loaded = load_model(model)
-        ours, theirs = recourse.classifier.classes.tolist(), loaded.classifier.classes.tolist()
+        ours = recourse.classifier.classes.tolist()
+        theirs = loaded.classifier.classes.tolist()
         if set(ours) != set(theirs):
             raise InvalidInputError(f"expected the classes {ours}, got {theirs}")
         check_reading(loaded, recourse.space)
@@ -431,7 +433,8 @@ def _grid(promises: _Promises, scale: float) -> list[float]:
         if promises.covers(reach) != grows:
             break
     if promises.covers(reach):
-        low, high = reach, reach if grows else 2.0 * reach
+        low = reach
+        high = reach if grows else 2.0 * reach
     elif grows:
         low, high = reach / 2.0, reach
     else:

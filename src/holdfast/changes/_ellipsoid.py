@@ -22,7 +22,7 @@ from scipy.special import softmax
 from holdfast._given import given_floats
 from holdfast._network import Floats, Network
 from holdfast._numbers import at_most
-from holdfast.changes._kind import Chance, Changes, check_policy, check_size
+from holdfast.changes._kind import Chance, Changes
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 
@@ -74,15 +74,15 @@ class Ellipsoid(Changes):
             raise InvalidInputError(
                 f"shape: expected finite numbers, got {shape[~np.isfinite(shape)][0]}"
             )
-        sizes, off = np.sqrt(np.abs(np.diag(shape))), np.abs(given / 2.0 - given.T / 2.0)
+        sizes = np.sqrt(np.abs(np.diag(shape)))
+        off = np.abs(given / 2.0 - given.T / 2.0)
         if (off > 1e-9 * sizes[:, None] * sizes).any():
             raise InvalidInputError(
                 f"shape: expected a symmetric matrix, got one that differs by {2.0 * off.max():.3g} from its transpose"
             )
         shape.setflags(write=False)
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "radius", check_size(self.radius, "radius"))
-        object.__setattr__(self, "threshold", check_policy(self.threshold))
+        vars(self)["shape"] = shape
+        super().__post_init__()
         if not ((np.diag(shape) > 0.0).all() and self.least_eigenvalue > 0.0):
             ends = np.linalg.eigvalsh(shape)
             raise InvalidInputError(
@@ -145,7 +145,8 @@ class Ellipsoid(Changes):
         In floats a Cholesky factorisation of an n x n matrix A that does not break down shows that no eigenvalue of A
         lies below -(n + 2) units of rounding times its trace (Rump 2006).
         """
-        n, guess = len(self.shape), float(np.linalg.eigvalsh(self.balanced)[0]) / 2.0
+        n = len(self.shape)
+        guess = float(np.linalg.eigvalsh(self.balanced)[0]) / 2.0
         try:
             np.linalg.cholesky(self.balanced - guess * np.eye(n))
         except np.linalg.LinAlgError:
@@ -208,7 +209,8 @@ class Ellipsoid(Changes):
     ) -> list[Network]:
         """`n` networks drawn uniformly from the ellipsoid, each inside it but for rounding."""
         self.check(network)
-        rng, size = np.random.default_rng(seed), len(self.shape)
+        rng = np.random.default_rng(seed)
+        size = len(self.shape)
         factor = np.linalg.cholesky(self.shape)
         directions = rng.normal(size=(n, size))
         lengths = self.radius * rng.uniform(size=(n, 1)) ** (1.0 / size) * (1.0 - 1e-12)

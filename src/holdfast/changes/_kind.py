@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from holdfast._files import Document, Facts
 from holdfast._given import given_number, given_share
 from holdfast._numbers import at_most
 from holdfast._shown import Shown, Summary
@@ -77,6 +78,11 @@ class Changes(Shown):
     # Between which probabilities the decision threshold may move; None where it stays.
     threshold: tuple[float, float] | None
 
+    def __post_init__(self) -> None:
+        """The size and the threshold, checked; of kinds with one size."""
+        size = check_size(getattr(self, self.unit), self.unit)
+        vars(self).update({self.unit: size, "threshold": check_policy(self.threshold)})
+
     @property
     def size(self) -> float:
         """How far models may go: delta, the margin, or the radius; of several radii the largest."""
@@ -106,12 +112,12 @@ class Changes(Shown):
         return False
 
     @abstractmethod
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """What tells this value from others of its kind, as plain JSON-able data with every digit."""
 
     @classmethod
     @abstractmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+    def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote."""
 
     @property
@@ -130,14 +136,14 @@ class Changes(Shown):
         """The same with a chance attached."""
         return replace(self, chance=chance)  # type: ignore[type-var]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The value as plain JSON-able data, with every digit."""
         chance = {"chance": asdict(self.chance)} if self.chance else {}
         policy = {"threshold": list(self.threshold)} if self.threshold else {}
         return {"kind": self.kind, **self.facts(), **policy, **chance}
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+    def from_dict(cls, document: Facts) -> Self:
         """What `to_dict` wrote."""
         chance = document.get("chance")
         value = cls.of_facts(document).moving(document.get("threshold"))

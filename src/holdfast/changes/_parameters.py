@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from holdfast._files import Document
 from holdfast._given import given_number
 from holdfast._network import Bools, Floats, Network
 from holdfast._numbers import at_most
@@ -97,7 +98,9 @@ class PlausibleChanges(Changes):
     threshold: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        norm, delta, biases = _check_norm(self.norm), _items(self.delta), _items(self.biases)
+        norm = _check_norm(self.norm)
+        delta = _items(self.delta)
+        biases = _items(self.biases)
         if biases is None and not isinstance(self.biases, bool | np.bool_):
             raise InvalidInputError(
                 f"biases: expected True, False, or radii for each layer, got {self.biases!r}"
@@ -107,28 +110,25 @@ class PlausibleChanges(Changes):
                 raise InvalidInputError(
                     "biases: expected True or False, got radii without one for each weight in delta"
                 )
-            object.__setattr__(
-                self, "delta", _radius(self.delta) if delta is None else tuple(map(_radius, delta))
-            )
-            object.__setattr__(self, "biases", bool(self.biases))
+            radii: Any = _radius(self.delta) if delta is None else tuple(map(_radius, delta))
+            moved: Any = bool(self.biases)
         else:
             if norm != math.inf or (biases is None and self.biases):
                 raise InvalidInputError(
                     "delta: expected norm=inf, and biases=False or a radius for each bias, beside a radius for each "
                     f"weight, got norm={norm:g}, biases={self.biases if biases is None else 'radii'}"
                 )
-            weights, moving = _arrays(delta, 2, "delta"), _arrays(biases or (), 1, "biases")
-            sizes, given = [part.shape[-2] for part in weights], [part.shape[-1] for part in moving]
+            radii = _arrays(delta, 2, "delta")
+            moving = _arrays(biases or (), 1, "biases")
+            sizes = [part.shape[-2] for part in radii]
+            given = [part.shape[-1] for part in moving]
             if biases is not None and given != sizes:
                 raise InvalidInputError(
                     f"biases: expected radii for {sizes} biases, layer by layer, got {given}"
                 )
-            object.__setattr__(self, "delta", weights)
-            object.__setattr__(
-                self, "biases", moving if any(part.any() for part in moving) else False
-            )
-        object.__setattr__(self, "norm", norm)
-        object.__setattr__(self, "threshold", check_policy(self.threshold))
+            moved = moving if any(part.any() for part in moving) else False
+        policy = check_policy(self.threshold)
+        vars(self).update(delta=radii, biases=moved, norm=norm, threshold=policy)
         if self.size == 0.0:
             raise InvalidInputError(
                 f"expected delta > 0, got {self.words if self.per_parameter else self.delta}"
@@ -156,12 +156,12 @@ class PlausibleChanges(Changes):
     @property
     def size(self) -> float:
         """The radius; of several the largest, whose ball holds them all."""
-        return max((float(np.max(part)) for part in self._parts), default=0.0)
+        return float(max(map(np.max, self._parts), default=0.0))
 
     @property
     def least(self) -> float:
         """The radius; of several the least, whose ball lies in all."""
-        return min(float(np.min(part)) for part in self._parts)
+        return float(min(map(np.min, self._parts)))
 
     @property
     def _parts(self) -> tuple[Radius, ...]:
@@ -189,7 +189,7 @@ class PlausibleChanges(Changes):
         if self.per_parameter:
             text = f"a radius for each parameter, at most {number(self.size)}"
         else:
-            shown = ", ".join(number(float(radius)) for radius in self._parts)
+            shown = ", ".join(map(number, map(float, self._parts)))
             text = f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"
         parts = [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (
             not self.biases
@@ -201,12 +201,12 @@ class PlausibleChanges(Changes):
         """The models inside Δ."""
         return f"every model within {self.words}"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """The radii, with every digit."""
         norm = "inf" if self.norm == math.inf else self.norm
         return {"delta": _plain(self.delta), "norm": norm, "biases": _plain(self.biases)}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """As of every kind; files from before there were kinds have none."""
         return {name: part for name, part in super().to_dict().items() if name != "kind"}
 
@@ -237,10 +237,8 @@ class PlausibleChanges(Changes):
         )
         if isinstance(radii[0], float):
             return list(map(LayerRadius, radii, biases))
-        shapes, got = (
-            [weight.shape for weight in network.weights],
-            [np.shape(part)[-2:] for part in radii],
-        )
+        shapes = [weight.shape for weight in network.weights]
+        got = [np.shape(part)[-2:] for part in radii]
         if got != shapes:
             raise InvalidInputError(
                 f"delta: expected radii for weights of the shapes {shapes}, got {got}"
@@ -328,7 +326,8 @@ class PlausibleChanges(Changes):
         return [self._sample_one(network, rng) for _ in range(n)]
 
     def _sample_one(self, network: Network, rng: np.random.Generator) -> Network:
-        parts, radii = list(_parameters(network)), self.layer_radii(network)
+        parts = list(_parameters(network))
+        radii = self.layer_radii(network)
         if self.norm == math.inf:
             steps = [
                 _box_step(part, radius, rng)
@@ -363,10 +362,8 @@ def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
     """
     norm = _check_norm(norm)
     _check_alike(a, b)
-    moved = [
-        (theirs - ours).ravel() for ours, theirs in zip(_parameters(a), _parameters(b), strict=True)
-    ]
-    return p_norm(np.concatenate(moved), norm)
+    moved = map(np.subtract, _parameters(b), _parameters(a))
+    return p_norm(np.concatenate([*map(np.ravel, moved)]), norm)
 
 
 def p_norm(values: Floats, norm: float) -> float:
@@ -406,7 +403,8 @@ def _near(a: Floats, b: Floats, radius: Radius) -> Bools:
     difference = a - b
     subtracted = difference - a
     error = (a - (difference - subtracted)) + (-b - subtracted)
-    distance, reach = np.abs(difference), np.where(difference > 0, up, down)
+    distance = np.abs(difference)
+    reach = np.where(difference > 0, up, down)
     outward = np.where(difference > 0, error, -error)
     return np.asarray((distance < reach) | ((distance == reach) & (outward <= 0)))
 
@@ -426,9 +424,8 @@ def _parameters(network: Network) -> Iterator[Floats]:
 def _check_alike(a: Network, b: Network) -> None:
     for network in (a, b):
         _check_network(network)
-    if [w.shape for w in a.weights] != [
-        w.shape for w in b.weights
-    ] or a.activations != b.activations:
+    shapes = [*map(np.shape, a.weights)]
+    if shapes != [*map(np.shape, b.weights)] or a.activations != b.activations:
         raise InvalidInputError(f"expected two networks of the same shape, got {a!r} and {b!r}")
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from holdfast._files import Document, Facts
 from holdfast._network import Network
 from holdfast._numbers import at_most
-from holdfast.changes._kind import Chance, Changes, check_policy, check_size
+from holdfast.changes._kind import Chance, Changes
 from holdfast.errors import InvalidInputError
 
 
@@ -51,10 +52,6 @@ class PlausibleShift(Changes):
     chance: Chance | None = None
     threshold: tuple[float, float] | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "margin", check_size(self.margin, "margin"))
-        object.__setattr__(self, "threshold", check_policy(self.threshold))
-
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The margin."""
         return f"a margin at most {number(self.margin)} below today's{self.policy}"
@@ -65,12 +62,12 @@ class PlausibleShift(Changes):
         falls = f"at most {at_most(self.margin)} below today's{self.policy}"
         return f"every model whose margin at the promised point is {falls}"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """The margin."""
         return {"margin": self.margin}
 
     @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+    def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote."""
         return cls(facts["margin"])
 
@@ -113,12 +110,10 @@ class EnsembleShift(Changes):
         models: Any = self.models
         if not isinstance(models, Iterable) or isinstance(models, str | bytes):
             raise InvalidInputError(f"models: expected several retrained models, got {models!r}")
-        object.__setattr__(self, "models", tuple(models))
-        object.__setattr__(self, "threshold", check_policy(self.threshold))
-        object.__setattr__(self, "margin", check_size(self.margin, "margin"))
-        object.__setattr__(
-            self, "digests", tuple(self.digests) or tuple(map(model_digest, self.models))
-        )
+        models = tuple(models)
+        digests = tuple(self.digests) or tuple(map(model_digest, models))
+        vars(self).update(models=models, digests=digests)
+        super().__post_init__()
         if not self.digests:
             raise InvalidInputError("models: expected at least one retrained model, got none")
 
@@ -132,12 +127,12 @@ class EnsembleShift(Changes):
         """The models with that margin or more, and today's."""
         return f"today's model and every model with {self.words} at the promised point"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Document:
         """The margin, and what the models are known by; not the models."""
         return {"margin": self.margin, "models": list(self.digests)}
 
     @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
+    def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote: for records, without the models themselves."""
         return cls((), facts["margin"], None, None, tuple(facts["models"]))
 

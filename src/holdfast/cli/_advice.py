@@ -12,7 +12,7 @@ from typer import Argument
 
 import holdfast as hf
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import FILE, Points, existing_file
+from holdfast.cli._options import FILE, Points
 from holdfast.errors import InvalidInputError
 from holdfast.generators._stated import recourse_from
 
@@ -22,9 +22,8 @@ AdviceFile = Annotated[
 Promised = Annotated[str, "The class that the people were promised."]
 Accepted = Annotated[
     Path | None,
-    existing_file(
-        "A table of people, to learn from what accepted ones have which details count against someone."
-    ),
+    FILE,
+    "A table of people, to learn from what accepted ones have which details count against someone.",
 ]
 
 

@@ -15,7 +15,7 @@ from holdfast._files import write_json, write_table
 from holdfast._network import Network
 from holdfast.cli import _tables as tables
 from holdfast.cli._ledger import LedgerFile
-from holdfast.cli._options import BROKEN, Deciding, Jobs, Out, TrustPickle, command, existing_file
+from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Jobs, Out, TrustPickle, command
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.cli._tables import read_schema
 from holdfast.importers import Model, read_model
@@ -26,14 +26,13 @@ from holdfast.promises._audit import audit as audit_ledger
 @command
 def audit(
     ledger: LedgerFile,
-    model: Annotated[Path, existing_file("The new classifier: .onnx, .skops or .npz.")],
+    model: Annotated[Path, FILE, "The new classifier: .onnx, .skops or .npz."],
     deciding: Deciding,
     *,
     schema: Annotated[
         Path | None,
-        existing_file(
-            "How the new model reads raw values, if that has changed: FeatureSpace.to_dict()."
-        ),
+        FILE,
+        "How the new model reads raw values, if that has changed: FeatureSpace.to_dict().",
     ] = None,
     radius: Annotated[
         bool,
@@ -41,17 +40,12 @@ def audit(
     ] = False,
     history: Annotated[
         list[Path] | None,
-        existing_file(
-            "An earlier model; repeat it, the oldest first: how long the promises will last."
-        ),
+        FILE,
+        "An earlier model; repeat it, the oldest first: how long the promises will last.",
     ] = None,
     confidence: Annotated[float, "With --history: the probability to state."] = 0.95,
-    horizon: Annotated[
-        int, Option(min=1, help="With --history: how many retrainings to look ahead.")
-    ] = 12,
-    period: Annotated[
-        str, Option(metavar="day|week|month|quarter|year", help="How often one retrains.")
-    ] = "month",
+    horizon: Annotated[int, COUNT, "With --history: how many retrainings to look ahead."] = 12,
+    period: Annotated[str, "day|week|month|quarter|year", "How often one retrains."] = "month",
     out: Out = None,
     report: Annotated[
         Path | None, Option("--json", dir_okay=False, help="Where the totals go, as JSON.")
@@ -168,7 +162,8 @@ def _show(
 
 
 def _sentence(group: Group) -> str:
-    changes, count = group.terms.changes, sum(group.totals.values())
+    changes = group.terms.changes
+    count = sum(group.totals.values())
     start = f"{count:,} promises under model {group.terms.model_hash[:12]}"
     if not group.how:
         return f"{start}: not comparable with the new model ({group.why_not}), so it was run."

@@ -15,7 +15,7 @@ from typer import Option
 import holdfast as hf
 from holdfast.cli import _tables as tables
 from holdfast.cli._benchmark_pages import changes, paper
-from holdfast.cli._options import Texts, command, existing_file, spelled
+from holdfast.cli._options import COUNT, FILE, Texts, command, spelled
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.cli._tables import read_schema
 from holdfast.datasets._catalogue import Facts
@@ -56,17 +56,13 @@ def run(
         "How far each parameter may move: a number, or inc or val to measure it; may be repeated.",
     ],
     datasets: Annotated[Texts, "A public table, see `holdfast datasets`; may be repeated."] = None,
-    data: Annotated[
-        Path | None, existing_file("A table of your own: .csv, .csv.gz or .parquet.")
-    ] = None,
-    target_column: Annotated[
-        str | None, Option(metavar="COLUMN", help="The labels in --data.")
-    ] = None,
+    data: Annotated[Path | None, FILE, "A table of your own: .csv, .csv.gz or .parquet."] = None,
+    target_column: Annotated[str | None, "COLUMN", "The labels in --data."] = None,
     schema: Annotated[
-        Path | None, existing_file("What can change in --data: FeatureSpace.to_dict() as JSON.")
+        Path | None, FILE, "What can change in --data: FeatureSpace.to_dict() as JSON."
     ] = None,
     immutable: Annotated[
-        Texts, Option(metavar="COLUMN", help="A column of --data that cannot change; repeat it.")
+        Texts, "COLUMN", "A column of --data that cannot change; repeat it."
     ] = None,
     target: Annotated[
         str | None, "The class that the people want; by default the last one."
@@ -76,13 +72,11 @@ def run(
         "A method, see `holdfast methods`; may be repeated. [nnce, rnce, closest]",
     ] = None,
     model: Annotated[list[Trained] | None, "A network, logistic regression, or both. [nn]"] = None,
-    hidden: Annotated[str, Option(metavar="SIZES", help="The network's hidden layers.")] = "10,10",
-    epochs: Annotated[int, Option(min=1, help="Passes over the training rows.")] = 100,
-    seeds: Annotated[int, Option(min=1, help="How often everything is repeated.")] = 5,
-    inputs: Annotated[
-        int, Option(min=1, help="Rejected people for each table, model and seed.")
-    ] = 20,
-    time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None,
+    hidden: Annotated[str, "SIZES", "The network's hidden layers."] = "10,10",
+    epochs: Annotated[int, COUNT, "Passes over the training rows."] = 100,
+    seeds: Annotated[int, COUNT, "How often everything is repeated."] = 5,
+    inputs: Annotated[int, COUNT, "Rejected people for each table, model and seed."] = 20,
+    time_limit: Annotated[float | None, "SECONDS", "For each person."] = None,
     n_jobs: Annotated[int, "How many tables, models and seeds at a time."] = 1,
     progress: Annotated[bool | None, "Show a progress bar; by default on a terminal."] = None,
 ) -> None:
@@ -93,7 +87,8 @@ def run(
     labels: list[Any] = []
     if data is not None:
         people = _own_table(data, target_column, schema, immutable or [])
-        wanted, labels = {data.name.split(".")[0]: people}, people[1].unique().tolist()
+        wanted = {data.name.split(".")[0]: people}
+        labels = people[1].unique().tolist()
     elif datasets:
         labels = list(Facts.of(datasets[0]).classes)
     result = compare(
@@ -125,7 +120,8 @@ def _own_table(
     if column is None:
         raise InvalidInputError("expected --target-column with the labels in --data, got none")
     frame = tables.read_table(path)
-    y, X = tables.column_of(frame, str(column), path, "--target-column"), frame.drop(columns=column)
+    y = tables.column_of(frame, str(column), path, "--target-column")
+    X = frame.drop(columns=column)
     return (
         X,
         y,

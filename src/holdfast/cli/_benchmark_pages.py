@@ -12,7 +12,7 @@ from typing import Annotated
 
 from typer import Option
 
-from holdfast.cli._options import Texts, command, existing_file
+from holdfast.cli._options import COUNT, FILE, Texts, command
 from holdfast.cli._screens import say, show_table
 
 
@@ -64,11 +64,9 @@ def paper(
     *,
     quick: Annotated[bool, "One seed and five inputs: a few minutes."] = False,
     tables: Annotated[
-        Path | None, existing_file("The paper's figures as JSON, in place of holdfast's own copy.")
+        Path | None, FILE, "The paper's figures as JSON, in place of holdfast's own copy."
     ] = None,
-    seeds: Annotated[
-        int | None, Option(min=1, help="How many seeds, each with its own models.")
-    ] = None,
+    seeds: Annotated[int | None, COUNT, "How many seeds, each with its own models."] = None,
     datasets: Annotated[
         Texts,
         "adult, compas, gmc, heloc, iris or california_housing; may be repeated.",
@@ -124,7 +122,7 @@ def changes(
     datasets: Annotated[
         Texts, "heloc, compas, adult, gmc or breast_cancer; may be repeated."
     ] = None,
-    variants: Annotated[int | None, Option(min=1, help="Changed models of each kind.")] = None,
+    variants: Annotated[int | None, COUNT, "Changed models of each kind."] = None,
 ) -> None:
     """Change models in eleven ways, see which promises they keep and what those cost, and write a page about it.
 

@@ -19,7 +19,7 @@ from holdfast._files import write_table
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
-from holdfast.cli._options import BROKEN, TrustPickle, command, existing_file
+from holdfast.cli._options import BROKEN, FILE, TrustPickle, command
 from holdfast.cli._screens import complain, say
 from holdfast.cli._tables import read_schema
 from holdfast.errors import FileFormatError
@@ -81,16 +81,16 @@ def check(
     ],
     model: Annotated[
         Path,
-        existing_file(
-            "The model that they are about: .npz, .json (parameters), .onnx, .skops, ..."
-        ),
+        FILE,
+        "The model that they are about: .npz, .json (parameters), .onnx, .skops, ...",
     ],
     space: Annotated[
         Path | None,
-        existing_file("Also: were they made with this schema? As for --schema of `explain`."),
+        FILE,
+        "Also: were they made with this schema? As for --schema of `explain`.",
     ] = None,
     row: Annotated[
-        Path | None, existing_file("Also: were they made for this row of data? An object of JSON.")
+        Path | None, FILE, "Also: were they made for this row of data? An object of JSON."
     ] = None,
     trust_pickle: TrustPickle = False,
 ) -> None:

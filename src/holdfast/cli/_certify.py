@@ -12,14 +12,13 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 import typer
-from typer import Option
 
 import holdfast as hf
 from holdfast._numbers import at_most
 from holdfast.changes import Changes
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import BROKEN, Jobs, Out, Points, command, existing_file
+from holdfast.cli._options import BROKEN, FILE, Jobs, Out, Points, command
 from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.errors import InvalidInputError
 
@@ -35,17 +34,14 @@ def certify(
     *,
     factuals: Annotated[
         Path | None,
-        existing_file("The rows that the points explain: also ask whether Δ keeps their class."),
+        FILE,
+        "The rows that the points explain: also ask whether Δ keeps their class.",
     ] = None,
-    time_limit: Annotated[
-        float | None, Option(metavar="SECONDS", help="Rows undecided by then are UNKNOWN.")
-    ] = None,
+    time_limit: Annotated[float | None, "SECONDS", "Rows undecided by then are UNKNOWN."] = None,
     method: Annotated[
         str,
-        Option(
-            metavar="joint|separate|interval",
-            help="joint is exact; separate ranges and interval bounds are weaker, to compare.",
-        ),
+        "joint|separate|interval",
+        "joint is exact; separate ranges and interval bounds are weaker, to compare.",
     ] = "joint",
     out: Out = None,
     n_jobs: Jobs = 1,
@@ -55,8 +51,9 @@ def certify(
     ] = False,
 ) -> None:
     """Does each point keep its class under every model within delta of this one, or under a lower margin?"""
-    tables.check_output(out)
-    changes, total = asked.needed(), len(asked.file)
+    tables.check_output(out, asked.data)
+    changes = asked.needed()
+    total = len(asked.file)
     first, points = peeked(_points(asked, _ROWS, factuals))
     function = hf.over_batches(
         "certify", asked.loaded, first, target=asked.label, changes=changes, space=asked.space, method=method,
@@ -64,10 +61,17 @@ def certify(
         time_limit=None if time_limit is None else time_limit * min(1.0, _ROWS / total),
     )  # fmt: skip
     question = question_of("certify", asked, factuals=factuals, limit=time_limit, method=method)
-    started, n, robust, sound, both = time.perf_counter(), 0, 0, 0, 0
-    verdicts, deciders, smallest = Counter[str](), Counter[str](), Smallest("margin_lower")
+    started = time.perf_counter()
+    n = 0
+    robust = 0
+    sound = 0
+    both = 0
+    verdicts = Counter[str]()
+    deciders = Counter[str]()
+    smallest = Smallest("margin_lower")
     for part in answers(function, points, total=total, out=out, question=question, n_jobs=n_jobs):
-        n, robust = n + len(part), robust + int(part["robust"].sum())
+        n += len(part)
+        robust += int(part["robust"].sum())
         for counts, column in ((verdicts, "verdict"), (deciders, "decided_by")):
             counts.update({str(name): n for name, n in part[column].value_counts().items()})
         smallest.add(part[part["robust"]])
@@ -98,8 +102,9 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
 
     With --delta, --margin or --changes it is measured in that way, and one also sees how many rows allow as much.
     """
-    tables.check_output(out)
-    given, total = asked.read(), len(asked.file)
+    tables.check_output(out, asked.data)
+    given = asked.read()
+    total = len(asked.file)
     changes: Changes = (
         hf.PlausibleChanges(1.0, asked.norm, not asked.no_biases) if given is None else given
     )
@@ -107,12 +112,16 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     function = hf.over_batches(
         "certified_radius", asked.loaded, first, target=asked.label, space=asked.space, changes=changes
     )  # fmt: skip
-    started, n, enough, radii = time.perf_counter(), 0, 0, Counter[float]()
+    started = time.perf_counter()
+    n = 0
+    enough = 0
+    radii = Counter[float]()
     smallest = Smallest("radius_lower")
     for part in answers(
         function, points, total=total, out=out, question=question_of("radius", asked), n_jobs=n_jobs
     ):
-        lower, n = part["radius_lower"], n + len(part)
+        lower = part["radius_lower"]
+        n = n + len(part)
         enough += 0 if given is None else int((lower > given.size).sum())
         radii.update(_four_digits(lower))
         smallest.add(part)
@@ -123,7 +132,8 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     screens.say(f"How far {far} before each row loses class {asked.target}:")
     if given is not None:
         screens.say(f"{enough:,} of {n:,} rows allow {at_most(given.size)}.")
-    least, ends = "radius at least", sorted(radii)
+    least = "radius at least"
+    ends = sorted(radii)
     counts = np.cumsum([radii[end] for end in ends])
     rows = (
         (
@@ -185,7 +195,8 @@ class Smallest:
     """The few rows with the least values of a column, of all that went by."""
 
     def __init__(self, column: str) -> None:
-        self.column, self.rows = column, pd.Series(dtype=np.float64)
+        self.column = column
+        self.rows = pd.Series(dtype=np.float64)
 
     def add(self, part: pd.DataFrame) -> None:
         """Some more rows."""

@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
-from holdfast.cli._options import BROKEN, FILE, command, existing_file
+from holdfast.cli._options import BROKEN, FILE, command
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.promises import Ledger
 from holdfast.promises._ledger_read import overviews
@@ -25,7 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-LedgerFile = Annotated[Path, existing_file("The ledger.")]
+LedgerFile = Annotated[Path, FILE, "The ledger."]
 # The secret itself is no option: what is typed in a shell is kept, and shown to others.
 SECRET = "HOLDFAST_LEDGER_SECRET"
 SecretFile = Annotated[
@@ -90,9 +90,12 @@ def show(
         if key is not None:
             _show_person(key, book.find(key))
             return
-        last, rows, chances = len(book), [], {}
+        last = len(book)
+        rows = []
+        chances = {}
         for terms in book.terms:
-            counts, dates = np.zeros(3, dtype=np.int64), set[str]()
+            counts = np.zeros(3, dtype=np.int64)
+            dates = set[str]()
             for part in overviews(book.file, terms, book.file.spans(terms.hash, last)):
                 counts += (len(part), part.robust.sum(), part.erased.sum())
                 dates |= {page.date for page in part.pages if page.date.strip()}
@@ -130,7 +133,8 @@ def show(
 def _show_person(key: str, promises: pd.DataFrame) -> None:
     say(f"{len(promises):,} promise{'' if len(promises) == 1 else 's'} to {key}")
     for row in promises.to_dict("records"):
-        before, after = json.loads(row["factual"]), json.loads(row["counterfactual"])
+        before = json.loads(row["factual"])
+        after = json.loads(row["counterfactual"])
         changes = [
             f"{name} {before[name]} -> {value}"
             for name, value in after.items()
@@ -149,9 +153,7 @@ def _show_person(key: str, promises: pd.DataFrame) -> None:
 def verify(
     ledger: LedgerFile,
     *,
-    head: Annotated[
-        str | None, Option(metavar="HASH", help="A head that was noted down before.")
-    ] = None,
+    head: Annotated[str | None, "HASH", "A head that was noted down before."] = None,
 ) -> None:
     """Is every entry what was written, in its place? Exit code 3 if not.
 

@@ -15,7 +15,7 @@ import holdfast as hf
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Accepted, Advised
-from holdfast.cli._options import command, existing_file, plain_errors
+from holdfast.cli._options import FILE, command, plain_errors
 from holdfast.errors import InvalidInputError
 
 _KINDS = {
@@ -46,35 +46,33 @@ def letters(
     *,
     until: Annotated[
         str | None,
-        Option(metavar="DATE", help="Until when you commit to what is guaranteed: 2027-01-31."),
+        "DATE",
+        "Until when you commit to what is guaranteed: 2027-01-31.",
     ] = None,
     history: Annotated[
         list[Path] | None,
-        existing_file(
-            "A model that was in use before --model, the oldest first; repeat it. The letters then say through "
-            "how many retrainings a guarantee lasts."
-        ),
+        FILE,
+        "A model that was in use before --model, the oldest first; repeat it. The letters then say through "
+        "how many retrainings a guarantee lasts.",
     ] = None,
     confidence: Annotated[float, "With --history: how sure that is to be."] = 0.95,
     period: Annotated[
         str,
-        Option(
-            metavar="day|week|month|quarter|year", help="With --history: how often it is retrained."
-        ),
+        "day|week|month|quarter|year",
+        "With --history: how often it is retrained.",
     ] = "month",
     language: Annotated[str, "en, de, or one that --templates has."] = "en",
     templates: Annotated[
         Path | None,
-        Option(help="A folder with templates of your own, see --write-templates.", **FOLDER),
+        FOLDER,
+        "A folder with templates of your own, see --write-templates.",
     ] = None,
     sender: Annotated[str | None, "Who writes; \\n begins a new line."] = None,
     subject: Annotated[
         str | None,
         'What about: "your loan application"; in German "Ihren Kreditantrag".',
     ] = None,
-    name: Annotated[
-        str | None, Option(metavar="COLUMN", help="The column of --data with people's names.")
-    ] = None,
+    name: Annotated[str | None, "COLUMN", "The column of --data with people's names."] = None,
     date: Annotated[str | None, "The letters' date, 2026-11-16; today if not given."] = None,
     accepted: Accepted = None,
     no_certificates: Annotated[
@@ -104,7 +102,8 @@ def letters(
         named = tables.column_of(people, name, advised.data, "--name")
         names = {str(key): value for key, value in named.items()}
         people = people if advised.space is not None else people.drop(columns=name)
-    result, expiry = advised.read_advice(people), None
+    result = advised.read_advice(people)
+    expiry = None
     if history:
         earlier = [advised.model_in(path) for path in history]
         expiry = hf.promise_expiry(

@@ -13,14 +13,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from typer import Argument, Option
+from typer import Argument
 
 import holdfast as hf
 from holdfast._files import write_json, write_table
 from holdfast._network import Network
 from holdfast.calibration import least_history
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import FILE, Norm, Reading, Schema, command, existing_file
+from holdfast.cli._options import COUNT, FILE, Norm, Reading, Schema, command
 from holdfast.cli._recourse import Asked
 from holdfast.cli._screens import say
 from holdfast.cli._tables import read_schema
@@ -44,34 +44,30 @@ def delta(
     *,
     origin: Annotated[
         Path | None,
-        existing_file("The model that all of those in the history were retrained from."),
+        FILE,
+        "The model that all of those in the history were retrained from.",
     ] = None,
     model: Annotated[
         Path | None,
-        existing_file(
-            "Without a history: today's scikit-learn model, to be retrained: .skops or a pickle."
-        ),
+        FILE,
+        "Without a history: today's scikit-learn model, to be retrained: .skops or a pickle.",
     ] = None,
-    data: Annotated[
-        Path | None, existing_file("With --model: the table that it is retrained on.")
-    ] = None,
-    label: Annotated[
-        str | None, Option(metavar="COLUMN", help="With --model: the column with the classes.")
-    ] = None,
+    data: Annotated[Path | None, FILE, "With --model: the table that it is retrained on."] = None,
+    label: Annotated[str | None, "COLUMN", "With --model: the column with the classes."] = None,
     schema: Schema = None,
     how: Annotated[
         str,
-        Option(
-            metavar="incremental|complete|leave_one_out",
-            help="With --model: a few more gradient steps, from scratch, or from scratch without a few of the rows.",
-        ),
+        "incremental|complete|leave_one_out",
+        "With --model: a few more gradient steps, from scratch, or from scratch without a few of the "
+        "rows.",
     ] = "incremental",
     runs: Annotated[
         int | None,
-        Option(min=1, help="With --model: how many retrainings; by default as few as will do."),
+        COUNT,
+        "With --model: how many retrainings; by default as few as will do.",
     ] = None,
     epochs: Annotated[
-        int | None, Option(min=1, help="With --model: passes over the rows; one if incremental.")
+        int | None, COUNT, "With --model: passes over the rows; one if incremental."
     ] = None,
     coverage: Annotated[float, "How probable it is to be that the next model stays within."] = 0.95,
     confidence: Annotated[
@@ -80,10 +76,8 @@ def delta(
     ] = None,
     shape: Annotated[
         str,
-        Option(
-            metavar="uniform|layer|parameter",
-            help="One radius for all parameters, or each layer or parameter.",
-        ),
+        "uniform|layer|parameter",
+        "One radius for all parameters, or each layer or parameter.",
     ] = "uniform",
     norm: Norm = math.inf,
     seed: Annotated[int, "For the rows that each retraining draws, and its start."] = 0,
@@ -136,13 +130,11 @@ def risk(
     *,
     label: Annotated[
         str | None,
-        Option(
-            metavar="COLUMN",
-            help="Without such models: the column of --candidates with the classes. The model, a scikit-learn one, is "
-            "then refitted to rows of that table drawn with replacement.",
-        ),
+        "COLUMN",
+        "Without such models: the column of --candidates with the classes. The model, a scikit-learn one, is "
+        "then refitted to rows of that table drawn with replacement.",
     ] = None,
-    runs: Annotated[int, Option(min=1, help="With --label: how often.")] = 20,
+    runs: Annotated[int, COUNT, "With --label: how often."] = 20,
     broken: Annotated[float, "The share of promises that the next model may break."] = 0.1,
     probability: Annotated[
         float | None,
@@ -163,7 +155,8 @@ def risk(
     tables.check_output(out, table=False)
     tables.check_output(evidence)
     question = asked.question()
-    family, _ = question.pop("changes"), question.pop("data")
+    family = question.pop("changes")
+    _ = question.pop("data")
     models: Iterable[Any] = map(asked.model_in, retrained or ())
     how = ""
     if not retrained:

@@ -29,7 +29,10 @@ from holdfast.importers import Model, read_model
 BAD_INPUT = 2
 BROKEN = 3
 
+# Settings of options: a file to be read, whatever is there, a number from 1 on.
 FILE: dict[str, Any] = {"exists": True, "dir_okay": False, "readable": True}
+THERE = {"exists": True}
+COUNT = {"min": 1}
 
 
 def existing_file(text: str) -> Any:
@@ -38,25 +41,22 @@ def existing_file(text: str) -> Any:
 
 
 MODELS = ".onnx, .skops, a network saved by holdfast (.npz), or with --trust-pickle a pickle."
-ModelFile = Annotated[Path, existing_file(f"The classifier: {MODELS}")]
+ModelFile = Annotated[Path, FILE, f"The classifier: {MODELS}"]
 DataFile = Annotated[
     Path,
-    Option(
-        help="The points, one a row: .csv, .csv.gz, .parquet, or a folder of Parquet files.",
-        exists=True,
-    ),
+    THERE,
+    "The points, one a row: .csv, .csv.gz, .parquet, or a folder of Parquet files.",
 ]
 Schema = Annotated[
     Path | None,
-    existing_file(
-        "How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
-        "FeatureSpace.to_dict() as JSON."
-    ),
+    FILE,
+    "How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
+    "FeatureSpace.to_dict() as JSON.",
 ]
-Norm = Annotated[float, Option(metavar="inf|1|2", help="The p-norm in which delta is measured.")]
-Index = Annotated[str | None, Option(metavar="COLUMN", help="A key column, kept in the output.")]
+Norm = Annotated[float, "inf|1|2", "The p-norm in which delta is measured."]
+Index = Annotated[str | None, "COLUMN", "A key column, kept in the output."]
 Texts = list[str] | None
-Drop = Annotated[Texts, Option(metavar="COLUMN", help="A column to leave out; may be repeated.")]
+Drop = Annotated[Texts, "COLUMN", "A column to leave out; may be repeated."]
 Out = Annotated[Path | None, "Where the full result goes: .csv, .csv.gz or .parquet."]
 Jobs = Annotated[int, "How many batches at once; -1: one for each core."]
 TrustPickle = Annotated[
@@ -80,13 +80,15 @@ class MayChange:
     ] = None
     changes: Annotated[
         Path | None,
-        existing_file("In place of --delta: what `holdfast delta --out` wrote."),
+        FILE,
+        "In place of --delta: what `holdfast delta --out` wrote.",
     ] = None
     norm: Norm = math.inf
     no_biases: Annotated[bool, "Only the weights move."] = False
     threshold_range: Annotated[
         str | None,
-        Option(metavar="LOW:HIGH", help="Between which probabilities the threshold may move, too."),
+        "LOW:HIGH",
+        "Between which probabilities the threshold may move, too.",
     ] = None
 
     def read(self) -> Changes | None:
@@ -153,11 +155,9 @@ class Deciding:
 
     threshold: Annotated[
         Texts,
-        Option(
-            metavar="PROBABILITY",
-            help="Class 1 from this probability on; of several classes CLASS=PROBABILITY for each, repeated. "
-            "By default as the model itself predicts.",
-        ),
+        "PROBABILITY",
+        "Class 1 from this probability on; of several classes CLASS=PROBABILITY for each, repeated. "
+        "By default as the model itself predicts.",
     ] = None
 
     def at(self, model: Model) -> Model:
@@ -247,34 +247,38 @@ class Points(Classes, Reading):
             yield people.drop(columns=label) if label in people.columns else people
 
 
-def _column(text: str, metavar: str = "COLUMN") -> Any:
-    return Option(metavar=metavar, help=f"{text}; may be repeated.")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
     """What a person can change, on top of what a schema says."""
 
-    immutable: Annotated[Texts, _column("A column that cannot change")] = None
-    increasing: Annotated[Texts, _column("A column that can only go up")] = None
-    decreasing: Annotated[Texts, _column("A column that can only go down")] = None
+    immutable: Annotated[Texts, "COLUMN", "A column that cannot change; may be repeated."] = None
+    increasing: Annotated[Texts, "COLUMN", "A column that can only go up; may be repeated."] = None
+    decreasing: Annotated[Texts, "COLUMN", "A column that can only go down; may be repeated."] = (
+        None
+    )
     order: Annotated[
         Texts,
-        _column(
-            "A column's labels from low to high, so that it can go up", "COLUMN=LABEL,LABEL,..."
-        ),
+        "COLUMN=LABEL,LABEL,...",
+        "A column's labels from low to high, so that it can go up; may be repeated.",
     ] = None
     allowed: Annotated[
         Texts,
-        _column("A move between labels that is possible, and others are not", "COLUMN=FROM:TO"),
+        "COLUMN=FROM:TO",
+        "A move between labels that is possible, and others are not; may be repeated.",
     ] = None
-    fillable: Annotated[Texts, _column("A column whose missing value a person can state")] = None
+    fillable: Annotated[
+        Texts, "COLUMN", "A column whose missing value a person can state; may be repeated."
+    ] = None
     range: Annotated[
-        Texts, _column("Where changes may lead; either end may be left out", "COLUMN=LOW:HIGH")
+        Texts,
+        "COLUMN=LOW:HIGH",
+        "Where changes may lead; either end may be left out; may be repeated.",
     ] = None
-    step: Annotated[Texts, _column("Changed values are multiples of this", "COLUMN=NUMBER")] = None
+    step: Annotated[
+        Texts, "COLUMN=NUMBER", "Changed values are multiples of this; may be repeated."
+    ] = None
     rule: Annotated[
-        Texts, _column('A linear rule between columns, "debt <= 2 * income"', "RULE")
+        Texts, "RULE", 'A linear rule between columns, "debt <= 2 * income"; may be repeated.'
     ] = None
 
     def over(self, space: hf.FeatureSpace) -> hf.FeatureSpace:
@@ -342,12 +346,18 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _option(name: str, hint: Any) -> Any:
-    """What is said of an option in a text alone is its help; a flag is turned on by its name, and off by nothing."""
-    said = getattr(hint, "__metadata__", [None])[0]
-    if not isinstance(said, str):
+    """What the texts of a hint say: last an option's help, before it what stands for its value; and its settings.
+
+    A flag is turned on by its name, and off by nothing.
+    """
+    *before, text = getattr(hint, "__metadata__", [None])
+    if not isinstance(text, str):
         return hint
+    settings: dict[str, Any] = {"help": text}
+    for part in before:
+        settings |= {"metavar": part} if isinstance(part, str) else part
     names = [f"--{name.replace('_', '-')}"] if hint.__origin__ is bool else []
-    return Annotated[hint.__origin__, Option(*names, help=said)]
+    return Annotated[hint.__origin__, Option(*names, **settings)]
 
 
 def named(text: str, form: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ import holdfast as hf
 from holdfast._files import is_parquet, whole_file
 from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
+from holdfast.errors import InvalidInputError
 from holdfast.scale import BatchFunction
 
 # Files larger than this are told by their size and the time of their last change.
@@ -42,9 +43,7 @@ class Parts:
     @classmethod
     def of(cls, out: Path, question: str) -> Parts:
         """The parts of the answer to this question."""
-        folder = out.with_name(f".{out.name}.{question[:16]}.parts")
-        folder.mkdir(exist_ok=True)
-        return cls(out, folder, is_parquet(out))
+        return cls(out, out.with_name(f".{out.name}.{question[:16]}.parts"), is_parquet(out))
 
     def path(self, number: int) -> Path:
         """The file of a part."""
@@ -52,6 +51,12 @@ class Parts:
 
     def write(self, number: int, frame: pd.DataFrame) -> None:
         """Keep a part, whole or not at all."""
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InvalidInputError(
+                f"{self.out}: expected a file that can be written, got: {error}"
+            ) from error
         with whole_file(self.path(number)) as beside:
             if self.parquet:
                 # Quick to write and to read again: the result is what has to be small.
@@ -70,7 +75,7 @@ class Parts:
         return frame
 
     def join(self, count: int, first: pd.DataFrame) -> None:
-        """All parts in one file, and nothing else left."""
+        """All parts in one file, and nothing else left: no parts of earlier questions either."""
         paths = [self.path(number) for number in range(count)]
         with whole_file(self.out) as beside:
             if self.parquet:
@@ -78,7 +83,9 @@ class Parts:
             else:
                 header = first.iloc[:0].to_csv(lineterminator="\n").encode()
                 _join_csv(paths, beside, header, compressed=self.out.name.lower().endswith(".gz"))
-        shutil.rmtree(self.folder)
+        for folder in self.out.parent.iterdir():
+            if folder.name.startswith(f".{self.out.name}.") and folder.name.endswith(".parts"):
+                shutil.rmtree(folder, ignore_errors=folder != self.folder)
 
 
 def _texts(frame: pd.DataFrame) -> list[str]:
@@ -131,7 +138,8 @@ def answers(
                 parts.write(number, answer)
             frame = parts.read(number, function.meta) if answer is None and parts else answer
             assert frame is not None
-            first, count = frame if first is None else first, number + 1
+            first = frame if first is None else first
+            count = number + 1
             advance(len(frame))
             yield frame
     if parts is not None and first is not None:

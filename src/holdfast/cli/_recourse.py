@@ -11,12 +11,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from typer import Option
 
 import holdfast as hf
 from holdfast._files import write_table
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import Constraints, Jobs, Out, Points, command, existing_file
+from holdfast.cli._options import COUNT, FILE, Constraints, Jobs, Out, Points, command
 from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.cli._screens import SHOWN, WIDE, finish, say, show_shares, show_table
 from holdfast.errors import InvalidInputError
@@ -39,7 +38,8 @@ class Searching(Constraints):
     method: Annotated[str, "How to look for recourse; `holdfast methods` lists them."] = "rnce"
     candidates: Annotated[
         Path | None,
-        existing_file("Other people, such as the training table, for methods that need them."),
+        FILE,
+        "Other people, such as the training table, for methods that need them.",
     ] = None
     seed: Annotated[int, "For whatever is random in the method."] = 0
 
@@ -66,13 +66,15 @@ class Asked(Points, Searching):
     target: Annotated[str, "The class that the people want."]
     rows: Annotated[
         int | None,
-        Option(min=1, help="Only the first so many people who do not have the class yet."),
+        COUNT,
+        "Only the first so many people who do not have the class yet.",
     ] = None
-    time_limit: Annotated[float | None, Option(metavar="SECONDS", help="For each person.")] = None
+    time_limit: Annotated[float | None, "SECONDS", "For each person."] = None
 
     def question(self, frame: pd.DataFrame | None = None) -> dict[str, Any]:
         """The same as arguments of `explain`, about these people, or about all."""
-        changes, frame = self.read(), self.table if frame is None else frame
+        changes = self.read()
+        frame = self.table if frame is None else frame
         generator, space, others = self.way(self.loaded, self.space, frame)
         return {
             "model": self.loaded, "X": self.some_of(frame, space), "target": self.label, "changes": changes,
@@ -91,7 +93,9 @@ class Asked(Points, Searching):
         if self.rows is None:
             yield from batches
             return
-        classifier, first, left = self.loaded.in_space(space).classifier, None, self.rows
+        classifier = self.loaded.in_space(space).classifier
+        first = None
+        left = self.rows
         for frame in batches:
             first = frame if first is None else first
             own = frame[classifier.predict(space.encode(frame)) != self.label].head(left)
@@ -107,12 +111,16 @@ class Asked(Points, Searching):
 @command
 def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     """What could each person change to get the class, and does that survive retraining?"""
-    tables.check_output(out)
+    tables.check_output(out, asked.data)
     first, batches = peeked(asked.batches(_PEOPLE))
     question = asked.question(first)
-    model, _, changes = question.pop("model"), question.pop("X"), question["changes"]
+    model = question.pop("model")
+    _ = question.pop("X")
+    changes = question["changes"]
     function = hf.over_batches("explain", model, first, **question)
-    total, counts, started = len(asked.file), _Counts(function), time.perf_counter()
+    total = len(asked.file)
+    counts = _Counts(function)
+    started = time.perf_counter()
     for part in answers(
         function, asked.people(batches, question["space"]), total=min(total, asked.rows or total), out=out,
         question=question_of("explain", asked), n_jobs=n_jobs,
@@ -137,15 +145,14 @@ def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
 def alternatives(
     asked: Asked,
     *,
-    answers: Annotated[
-        int, Option(min=1, help="How many answers to look for, for each person.")
-    ] = 3,
+    answers: Annotated[int, COUNT, "How many answers to look for, for each person."] = 3,
     out: Out = None,
 ) -> None:
     """Several different answers for each person: each leaves alone the column that those before leaned on most."""
-    tables.check_output(out)
+    tables.check_output(out, asked.data)
     question = asked.question()
-    space, people = question["space"], question["X"]
+    space = question["space"]
+    people = question["X"]
     names = list(space.names)
     if not people.index.is_unique:
         raise InvalidInputError(
@@ -213,7 +220,8 @@ class _Counts:
         self.cost = self.dearest = self.widest = 0.0
         # Answers with a proven gap, and those that are proven to be the cheapest.
         self.gaps = self.cheapest = 0
-        self.reasons, self.lines = Counter[str](), list[str]()
+        self.reasons = Counter[str]()
+        self.lines = list[str]()
 
     def add(self, part: pd.DataFrame) -> None:
         """Some more people."""

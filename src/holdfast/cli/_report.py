@@ -6,14 +6,12 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
-
 import holdfast as hf
 from holdfast._files import check_place
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Accepted, Advised
-from holdfast.cli._options import Texts, command, existing_file, named
+from holdfast.cli._options import FILE, THERE, Texts, command, named
 from holdfast.errors import InvalidInputError
 
 
@@ -28,20 +26,18 @@ def report(
     ] = None,
     compare: Annotated[
         Texts,
-        Option(
-            metavar="NAME=FILE",
-            help="Another method's advice for the same people; may be repeated.",
-        ),
+        "NAME=FILE",
+        "Another method's advice for the same people; may be repeated.",
     ] = None,
     calibrated: Annotated[
         float | None,
-        Option(metavar="DELTA", help="The delta that retraining was measured to stay within."),
+        "DELTA",
+        "The delta that retraining was measured to stay within.",
     ] = None,
     group: Annotated[
         Texts,
-        Option(
-            metavar="COLUMN", help="A column of the data to compare people by; may be repeated."
-        ),
+        "COLUMN",
+        "A column of the data to compare people by; may be repeated.",
     ] = None,
     no_radius: Annotated[
         bool,
@@ -50,22 +46,19 @@ def report(
     accepted: Accepted = None,
     retrained: Annotated[
         list[Path] | None,
-        existing_file(
-            "A model retrained in fact, to say whether it keeps the promises; may be repeated."
-        ),
+        FILE,
+        "A model retrained in fact, to say whether it keeps the promises; may be repeated.",
     ] = None,
     certificates: Annotated[
         Path | None,
-        Option(
-            help="The promises' certificates, a folder or .jsonl: the page quotes ids.", exists=True
-        ),
+        THERE,
+        "The promises' certificates, a folder or .jsonl: the page quotes ids.",
     ] = None,
-    ledger: Annotated[
-        Path | None, existing_file("The promises' ledger: the page states its head.")
-    ] = None,
+    ledger: Annotated[Path | None, FILE, "The promises' ledger: the page states its head."] = None,
     letters: Annotated[
         Path | None,
-        Option(help="What `holdfast letters` wrote: the page leads to them.", exists=True),
+        THERE,
+        "What `holdfast letters` wrote: the page leads to them.",
     ] = None,
     title: Annotated[str | None, "The page's heading."] = None,
     date: Annotated[str | None, "When it was written, 2026-11-16; today if not given."] = None,
@@ -76,7 +69,8 @@ def report(
     check_place(out)
     started = time.perf_counter()
     others = [_named_file(text) for text in compare or []]
-    people, columns = advised.table, group or []
+    people = advised.table
+    columns = group or []
     groups = {
         column: tables.column_of(people, column, advised.data, "--group") for column in columns
     }
@@ -103,7 +97,8 @@ def report(
         screens.say(
             f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}."
         )
-    size, seconds = written.stat().st_size / 1e6, time.perf_counter() - started
+    size = written.stat().st_size / 1e6
+    seconds = time.perf_counter() - started
     screens.say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
 
 

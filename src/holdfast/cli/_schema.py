@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pandas as pd
-from typer import Option
 
 import holdfast as hf
-from holdfast._files import write_text
+from holdfast._files import Document, write_text
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import (
-    MODELS,
-    Constraints,
-    DataFile,
-    Reading,
-    Texts,
-    command,
-    existing_file,
-)
+from holdfast.cli._options import FILE, MODELS, Constraints, DataFile, Reading, Texts, command
 from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction
@@ -38,27 +29,23 @@ def schema(
     *,
     model: Annotated[
         Path | None,
-        existing_file(
-            f"The classifier, whose preprocessing says how it reads the columns: {MODELS}"
-        ),
+        FILE,
+        f"The classifier, whose preprocessing says how it reads the columns: {MODELS}",
     ] = None,
     label: Annotated[
         str | None,
-        Option(metavar="COLUMN", help="The column with the classes, which nobody reads."),
+        "COLUMN",
+        "The column with the classes, which nobody reads.",
     ] = None,
     scale: Annotated[
         str,
-        Option(
-            metavar="none|minmax|standard",
-            help="Without preprocessing in the model: what is done to numbers before it reads them.",
-        ),
+        "none|minmax|standard",
+        "Without preprocessing in the model: what is done to numbers before it reads them.",
     ] = "none",
     protected: Annotated[
         Texts,
-        Option(
-            metavar="COLUMN",
-            help="A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
-        ),
+        "COLUMN",
+        "A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
     ] = None,
 ) -> None:
     """What each column is, how the model reads it and what a person can change, as a file to be edited."""
@@ -96,10 +83,10 @@ def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureS
     return space if loaded is None else find_space(loaded, frame, space)
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: Document) -> str:
     """JSON with a line for each thing that is said of a column."""
 
-    def listed(entries: dict[str, Any], indent: str) -> str:
+    def listed(entries: Document, indent: str) -> str:
         lines = (
             f"{indent} {json.dumps(key)}: {json.dumps(value)}" for key, value in entries.items()
         )

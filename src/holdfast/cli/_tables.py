@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from holdfast._files import check_place, is_parquet, read_csv, read_json
+from holdfast._files import Document, check_place, is_parquet, read_csv, read_json
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace, Schema
 from holdfast.features._serial import FORMAT
@@ -103,7 +103,7 @@ class TableFile:
             # What a column holds further down may be other than what its beginning looks like.
             yield from self._chunks(size, self._types[0])
 
-    def _chunks(self, size: int | None, types: dict[str, Any]) -> Iterator[pd.DataFrame]:
+    def _chunks(self, size: int | None, types: Document) -> Iterator[pd.DataFrame]:
         """Chunks with the key, and labels that are text, as they are written; an empty cell is a missing label."""
         names = read_csv(self.path, nrows=0).columns
         labelled = [
@@ -127,7 +127,7 @@ class TableFile:
         return self._types[1]
 
     @cached_property
-    def _types(self) -> tuple[dict[str, Any], int]:
+    def _types(self) -> tuple[Document, int]:
         """What the columns of a CSV file hold from top to bottom, and how many rows it has."""
         types: dict[str, set[Any]] = {}
         rows = 0
@@ -152,7 +152,8 @@ def dataset(path: Path) -> Any:
 
     source = arrow.dataset(path, format="parquet", partitioning="hive")
     for fragment in source.get_fragments():
-        own, whole = fragment.physical_schema, source.schema
+        own = fragment.physical_schema
+        whole = source.schema
         for name in own.names:
             if name not in whole.names or own.field(name).type != whole.field(name).type:
                 expected = whole.field(name).type if name in whole.names else "no such column"
@@ -270,7 +271,9 @@ def answered(frame: pd.DataFrame) -> pd.DataFrame:
 
 def rows_by_key(table: pd.DataFrame, wanted: pd.DataFrame, path: Path, whose: str) -> pd.DataFrame:
     """The rows of a table with the keys of another, in its order; a key is the same whatever type a file gives it."""
-    keys, known, index = wanted.index.map(str), table.index.map(str), table.index.name
+    keys = wanted.index.map(str)
+    known = table.index.map(str)
+    index = table.index.name
     if not known.is_unique:
         raise InvalidInputError(f"{path}: expected each {index!r} once, got repeated ones")
     missing = keys.difference(known)
@@ -290,9 +293,16 @@ def column_of(people: pd.DataFrame, name: str, data: Path, option: str) -> pd.Se
     return people[name]
 
 
-def check_output(path: Path | None, *, table: bool = True) -> None:
-    """Refuse what cannot be written before any work is done."""
-    if path is not None:
-        check_place(path)
-        if table:
-            is_parquet(path)
+def check_output(path: Path | None, *read: Path | None, table: bool = True) -> None:
+    """Refuse what cannot be written before any work is done, and what would be written over what is `read`."""
+    if path is None:
+        return
+    check_place(path)
+    if table:
+        is_parquet(path)
+    for source in read:
+        if source is not None and path.resolve().is_relative_to(source.resolve()):
+            where = "the same" if path.resolve() == source.resolve() else "one inside it"
+            raise InvalidInputError(
+                f"{path}: expected another file than the data, {source}, got {where}"
+            )

@@ -117,7 +117,8 @@ def _applicants(n: int, rng: np.random.Generator) -> pd.DataFrame:
     wealth = (age - 45) / 15 + np.log(income / 35_000)
     odds = [0.9 * wealth - 0.6, 0.5 * wealth + 0.3, 0.3 - 0.3 * wealth, -0.7 - 1.1 * wealth]
     housing = _draw(HOUSING, np.exp(np.column_stack(odds)), rng)
-    debt, savings = np.minimum(debt, 90_000), np.minimum(savings, 150_000)
+    debt = np.minimum(debt, 90_000)
+    savings = np.minimum(savings, 150_000)
 
     burden = np.log((debt + 500) / income)
     utilisation = 100 / (

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Direction
 from holdfast.features._scaling import hold, hold_down
 
 
-def reach(feature: Feature, own: Floats | None, n_rows: int) -> tuple[Floats, Floats]:
+def reach(feature: Feature, own: Floats | None, n_rows: int) -> Pair:
     """The least and the largest value a change can lead to; low > high where there is none."""
-    low, high = np.full(n_rows, feature.lower), np.full(n_rows, feature.upper)
+    low = np.full(n_rows, feature.lower)
+    high = np.full(n_rows, feature.upper)
     if own is not None:
         if feature.direction is Direction.IMMUTABLE:
             return np.full(n_rows, np.inf), np.full(n_rows, -np.inf)
@@ -27,10 +28,8 @@ def reach(feature: Feature, own: Floats | None, n_rows: int) -> tuple[Floats, Fl
         elif feature.direction is Direction.DECREASING:
             high = np.minimum(high, own)
     if feature.grid is not None:
-        low, high = (
-            feature.grid.value(feature.grid.ceil(low)),
-            feature.grid.value(feature.grid.floor(high)),
-        )
+        low = feature.grid.value(feature.grid.ceil(low))
+        high = feature.grid.value(feature.grid.floor(high))
     return low, high
 
 
@@ -51,7 +50,8 @@ def nearest(feature: Feature, block: Floats, own: Floats | None) -> Floats:
     said = feature.says_missing(block)
     if own is None:
         return np.where(said, np.nan, _nearest_known(feature, block, None))
-    numbers, gone = np.full(own.shape, np.nan), np.isnan(own)
+    numbers = np.full(own.shape, np.nan)
+    gone = np.isnan(own)
     numbers[~gone] = _nearest_known(feature, block[~gone], own[~gone])
     # A variable that says so is believed: what is filled in may be the very number that stands for a missing one.
     same = said if feature.flags else (block == feature.encode(own)).all(axis=1)
@@ -97,7 +97,7 @@ def canonical(
     feature: Feature,
     numbers: Floats,
     own: Floats | None,
-    decoded: tuple[Floats, Floats] | None = None,
+    decoded: Pair | None = None,
 ) -> Floats:
     """Of all numbers that the model cannot tell apart the one that is handed out; the own value if it is among them.
 
@@ -129,7 +129,8 @@ def _listed(feature: Feature, block: Floats, own: Floats | None) -> Floats:
         scores = np.where(possible_codes(feature, own), scores, -np.inf)
     codes = scores.argmax(axis=1)
     if own is not None:
-        rows, mine = np.arange(len(own)), feature.codes(own)
+        rows = np.arange(len(own))
+        mine = feature.codes(own)
         codes = np.where(scores[rows, mine] == scores[rows, codes], mine, codes)
     return codes.astype(np.float64) if feature.labelled else number_in(feature, codes, own)
 
@@ -149,17 +150,16 @@ def number_in(feature: Feature, codes: Ints, own: Floats | None) -> Floats:
     if own is None:
         return feature.starts[codes]
     low, high = reach(feature, own, codes.shape[0])
-    begins, ends = (
-        np.array([-np.inf, *feature.edges])[codes],
-        np.array([*feature.edges, np.inf])[codes],
-    )
+    begins = np.array([-np.inf, *feature.edges])[codes]
+    ends = np.array([*feature.edges, np.inf])[codes]
     grid = feature.grid
     if grid is not None:
         last = grid.floor(np.minimum(ends, high))
         last = grid.value(last - (grid.value(last) >= ends))
         first = grid.value(grid.ceil(np.maximum(begins, low)))
     else:
-        first, last = np.maximum(begins, low), np.minimum(_below(ends, feature.precision), high)
+        first = np.maximum(begins, low)
+        last = np.minimum(_below(ends, feature.precision), high)
     moved = np.clip(own, first, np.maximum(first, last))
     inside = (own >= begins) & (own < ends)
     return np.where(inside, own, np.where(first <= last, moved, np.nan))

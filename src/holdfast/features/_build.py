@@ -27,12 +27,12 @@ from holdfast.features._constraints import (
     refuse_unknown,
 )
 from holdfast.features._feature import Feature
-from holdfast.features._kinds import Kind, Label, Name
+from holdfast.features._kinds import Kind, Label, Name, Ranks
 from holdfast.features._scaling import Scaling
 
 SCALES = ("minmax", "standard", "none")
 ENCODINGS = ("onehot", "binary")
-Orders = Mapping[Name, Sequence[Label]] | Names
+Orders = Ranks | Names
 Encoding = str | Mapping[Name, str]
 
 
@@ -91,7 +91,7 @@ def check_frame(frame: object) -> pd.DataFrame:
 
 def declared_kinds(
     kinds: Mapping[str, Orders], known: Sequence[Name]
-) -> tuple[dict[Name, Kind], Mapping[Name, Sequence[Label]]]:
+) -> tuple[dict[Name, Kind], Ranks]:
     """The kinds that the caller named, and the orders of the ordinal columns."""
     ordinal = kinds["ordinal"]
     declared = {name: Kind(argument) for name, argument in named_once(kinds, known).items()}
@@ -180,7 +180,8 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
         high = feature.upper if np.isfinite(feature.upper) else float(numbers.max())
         shift, width = low, high - low
     else:
-        shift, width = float(numbers.mean()), float(numbers.std())
+        shift = float(numbers.mean())
+        width = float(numbers.std())
     if not (np.isfinite(width) and width > 0.0):
         width = 1.0
     return replace(feature, scaling=Scaling((("subtract", shift), ("divide", width))))

@@ -23,7 +23,8 @@ def broken_constraints(
 ) -> Iterator[Broken]:
     """For each constraint, which rows break it and how to say so; a table that came as points has to be an encoding."""
     for i, feature in enumerate(features):
-        numbers, before = rows.numbers[:, i], own.numbers[:, i]
+        numbers = rows.numbers[:, i]
+        before = own.numbers[:, i]
         for mask, what, values in _broken_in_column(feature, numbers, before):
             yield mask, partial(_said, feature, before, numbers, what, values)
         if not raw:
@@ -53,7 +54,8 @@ def _said(
 
 
 def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterator[BrokenColumn]:
-    changed, known = differs(numbers, own), ~(np.isnan(numbers) | np.isnan(own))
+    changed = differs(numbers, own)
+    known = ~(np.isnan(numbers) | np.isnan(own))
     if feature.missing:
         yield changed & np.isnan(numbers), "has a value and cannot become missing", ()
         filled = changed & np.isnan(own)

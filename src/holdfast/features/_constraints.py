@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from holdfast._given import given_number
 from holdfast.errors import InvalidInputError
 from holdfast.features._feature import Feature
-from holdfast.features._kinds import Direction, Kind, Label, Name
+from holdfast.features._kinds import Direction, Kind, Label, Name, Ranks
 from holdfast.features._rules import Rule
 from holdfast.features._scaling import hold_inward
 
@@ -87,7 +87,7 @@ def named_once(groups: Mapping[str, Names], known: Sequence[Name]) -> dict[Name,
 def constrain(
     features: Sequence[Feature],
     given: FeatureConstraints,
-    ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
+    ordinal: Ranks = NOTHING,
 ) -> tuple[Feature, ...]:
     """The same features with these constraints; whatever is not named stays as it is."""
     unknown = given.keys() - FeatureConstraints.__annotations__.keys()

@@ -42,16 +42,15 @@ def _plain(there: Callable[[Floats], Any], back: Callable[[Floats], Any]) -> Ste
 
 def _power(method: str, exponent: float) -> Any:
     transformer = PowerTransformer(method=method, standardize=False)
-    transformer.lambdas_, transformer.n_features_in_ = np.array([exponent]), 1
+    transformer.lambdas_ = np.array([exponent])
+    transformer.n_features_in_ = 1
     return transformer
 
 
 def _rank(distribution: str, quantiles: Any) -> Any:
     transformer = QuantileTransformer(output_distribution=distribution)
-    transformer.quantiles_, transformer.n_features_in_ = (
-        np.array(quantiles, dtype=np.float64)[:, None],
-        1,
-    )
+    transformer.quantiles_ = np.array(quantiles, dtype=np.float64)[:, None]
+    transformer.n_features_in_ = 1
     transformer.n_quantiles_ = len(quantiles)
     transformer.references_ = np.linspace(0, 1, len(quantiles), endpoint=True)
     return transformer

@@ -79,10 +79,8 @@ def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFr
 
 
 def _fragment(feature: Feature, notes: Notes, old: float, new: float) -> str:
-    label, after = (
-        notes.label(feature.name),
-        f"{readable(feature, new, notes)}{unit_after(feature, notes)}",
-    )
+    label = notes.label(feature.name)
+    after = f"{readable(feature, new, notes)}{unit_after(feature, notes)}"
     if np.isnan(old):
         return f"state {label}: {after}"
     span = f"{label} from {readable(feature, old, notes)} to {after}"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast.errors import InvalidInputError
 from holdfast.features._columns import Storage, column_codes, column_numbers
 from holdfast.features._grid import Grid
@@ -176,7 +176,7 @@ class Feature:
         ]
 
     @cached_property
-    def hull(self) -> tuple[Floats, Floats]:
+    def hull(self) -> Pair:
         """The least and the largest value at each of its places, whatever its value within the range."""
         block = (
             self.blocks
@@ -245,7 +245,8 @@ class Feature:
         if not self.labelled:
             return self.storage.restore(numbers)
         labels = np.empty(len(self.categories) + 1, dtype=object)
-        labels[:-1], labels[-1] = self.categories, np.nan
+        labels[:-1] = self.categories
+        labels[-1] = np.nan
         return self.storage.restore(
             labels[np.nan_to_num(numbers, nan=len(self.categories)).astype(np.intp)]
         )

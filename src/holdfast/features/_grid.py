@@ -49,7 +49,8 @@ class Grid:
         numerator, denominator = _as_decimal(step, max(abs(lower), abs(upper)))
         exact = Fraction(numerator) / Fraction(denominator)
         # The range's ends are floats too, so the rounded value decides: 0.3 itself is a point of the grid 0.1.
-        first, last = math.ceil(Fraction(lower) / exact), math.floor(Fraction(upper) / exact)
+        first = math.ceil(Fraction(lower) / exact)
+        last = math.floor(Fraction(upper) / exact)
         first -= (first - 1) * numerator / denominator >= lower
         last += (last + 1) * numerator / denominator <= upper
         if first > last:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 Name = str | int
 Label = str | int | float | bool
+# The labels of columns, from low to high.
+Ranks = Mapping[Name, Sequence[Label]]
 
 
 class Kind(StrEnum):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from holdfast._files import Document, Facts
 from holdfast.errors import InvalidInputError
 from holdfast.features._constraints import NOTHING, Names, as_mapping, as_names
 from holdfast.features._feature import Feature
@@ -51,7 +52,7 @@ class Notes:
     """
 
     protected: tuple[Name, ...] = ()
-    said: Mapping[Name, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    said: Mapping[Name, Facts] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(
@@ -61,7 +62,7 @@ class Notes:
         reasons: Mapping[Name, Any] = NOTHING,
     ) -> Notes:
         """Notes from the keywords of a space, checked."""
-        entries: dict[Name, dict[str, Any]] = defaultdict(dict)
+        entries: dict[Name, Document] = defaultdict(dict)
         for name in as_names(protected, "protected"):
             entries[name]["protected"] = True
         for called, text in as_mapping(labels, "labels").items():
@@ -79,12 +80,13 @@ class Notes:
         return cls.from_list({"name": name, **entry} for name, entry in entries.items())
 
     @classmethod
-    def from_list(cls, entries: Iterable[Mapping[str, Any]]) -> Notes:
+    def from_list(cls, entries: Iterable[Facts]) -> Notes:
         """Notes from entries with a "name" and perhaps "protected", "label", "words" and "reason", checked."""
         protected: list[Name] = []
-        said: dict[Name, dict[str, Any]] = {}
+        said: dict[Name, Document] = {}
         for entry in entries:
-            name, flag = entry["name"], entry.get("protected", False)
+            name = entry["name"]
+            flag = entry.get("protected", False)
             if not isinstance(flag, bool):
                 raise InvalidInputError(
                     f"column {name!r}: expected true or false for 'protected', got {flag!r}"
@@ -92,7 +94,7 @@ class Notes:
             if flag and (isinstance(name, bool) or not isinstance(name, str | int)):
                 raise InvalidInputError(f"protected: expected column names, got {name!r}")
             protected += [name] if flag else []
-            about: dict[str, Any] = {}
+            about: Document = {}
             if "label" in entry:
                 about["label"] = _text(entry["label"], f"labels[{name!r}]")
             if entry.get("words"):
@@ -105,9 +107,9 @@ class Notes:
             said |= {name: about} if about else {}
         return cls(tuple(protected), said)
 
-    def to_list(self) -> list[dict[str, Any]]:
+    def to_list(self) -> list[Document]:
         """One JSON-able entry for each column that something is said about."""
-        entries: dict[Name, dict[str, Any]] = {
+        entries: dict[Name, Document] = {
             name: {"name": name, "protected": True} for name in self.protected
         }
         for name, about in self.said.items():
@@ -191,7 +193,7 @@ def _refuse_twice(texts: Mapping[Any, Text], what: str) -> None:
             )
 
 
-def _reason(given: Any, argument: str) -> dict[str, Any]:
+def _reason(given: Any, argument: str) -> Document:
     """A code and a text, as a pair or as a mapping."""
     if isinstance(given, Mapping) and set(given) == {"code", "text"}:
         given = (given["code"], given["text"])

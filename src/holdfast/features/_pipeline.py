@@ -344,7 +344,8 @@ def _bins(binner: Any, sources: Sources) -> Sources:
     for source, edges in zip(sources, binner.bin_edges_, strict=True):
         if not source.untouched:
             raise _unsupported(binner, f"column {source.column!r} has been transformed before")
-        inner, n = tuple(float(edge) for edge in edges[1:-1]), len(edges) - 1
+        inner = tuple(float(edge) for edge in edges[1:-1])
+        n = len(edges) - 1
         if not inner:
             raise _unsupported(binner, f"it has a single bin for column {source.column!r}")
         hot = [replace(source, codes=(code,), edges=inner) for code in range(n)]

@@ -50,7 +50,8 @@ def _meet(features: Sequence[Feature], terms: RuleTerms, numbers: Floats, own: F
         broken = np.flatnonzero(~terms.holds(numbers))
         if broken.size == 0:
             break
-        rows, mine = numbers[broken], own[broken]
+        rows = numbers[broken]
+        mine = own[broken]
         options, costs, gains = [], [], []
         for column, coefficient in zip(terms.columns, terms.coefficients, strict=True):
             feature = features[column]
@@ -69,7 +70,9 @@ def _move(
     feature: Feature, terms: RuleTerms, column: int, coefficient: float, rows: Floats, own: Floats
 ) -> Floats:
     """The smallest admissible move of one column that meets the rule, or its largest move towards it."""
-    current, mine, down = rows[:, column], own[:, column], coefficient > 0
+    current = rows[:, column]
+    mine = own[:, column]
+    down = coefficient > 0
     wanted = current - terms.excess(rows) / coefficient
     option = _up_to(feature, wanted, mine, down)
     if feature.grid is not None:

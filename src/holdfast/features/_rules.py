@@ -136,7 +136,8 @@ def _linear(node: ast.expr, columns: Sequence[str]) -> Linear:
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
             return _linear(inner, columns).times(Fraction(-1 if isinstance(sign, ast.USub) else 1))
         case ast.BinOp(left=left, op=operation, right=right):
-            one, other = _linear(left, columns), _linear(right, columns)
+            one = _linear(left, columns)
+            other = _linear(right, columns)
             match operation:
                 case ast.Add() | ast.Sub():
                     return one.plus(other, Fraction(-1 if isinstance(operation, ast.Sub) else 1))
@@ -202,7 +203,8 @@ def bind_rules(rules: Sequence[Rule], features: Sequence[Feature]) -> tuple[Rule
         return ()
     bound = tuple(RuleTerms(rule, features) for rule in rules)
     ranges = [(feature.lower, feature.upper) for feature in features]
-    matrix, bounds = np.zeros((len(bound), len(features))), np.empty(len(bound))
+    matrix = np.zeros((len(bound), len(features)))
+    bounds = np.empty(len(bound))
     for i, terms in enumerate(bound):
         matrix[i, terms.columns] = terms.coefficients
         # Rounding must not refuse a rule that only just can be obeyed.

@@ -87,12 +87,14 @@ class Scaling:
                 f"expected columns that are scaled linearly, got one that goes through {curve}; linear rules on it are "
                 "kept by NNCE and RNCE, a solver cannot take them"
             )
-        slope, offset = Fraction(1), Fraction(0)
+        slope = Fraction(1)
+        offset = Fraction(0)
         for operation, constant in self.operations:
             exact = Fraction(constant)
             if operation in ("multiply", "divide"):
                 factor = exact if operation == "multiply" else 1 / exact
-                slope, offset = slope * factor, offset * factor
+                slope = slope * factor
+                offset = offset * factor
             else:
                 offset += exact if operation == "add" else -exact
         return slope, offset
@@ -158,7 +160,9 @@ class Scaling:
     def _bisect(self, encoded: Floats, guess: Floats) -> Floats:
         """A float that `apply` maps to exactly `encoded`, near `guess`; `guess` where there is none."""
         width = 8.0 * _EPSILON * (len(self.operations) + 1) * self.magnitude(encoded)
-        low, high, result = guess - width, guess + width, guess.copy()
+        low = guess - width
+        high = guess + width
+        result = guess.copy()
         active = self.apply(guess) != encoded
         while active.any():
             middle = low + (high - low) / 2.0

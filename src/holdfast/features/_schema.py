@@ -12,22 +12,21 @@ whatever else people edit in the file changes no variable of the model.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast._files import read_json
+from holdfast._files import Document, Facts, Place, read_json
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features._build import Encoding, placed, scaled
 from holdfast.features._columns import Storage
 from holdfast.features._constraints import FeatureConstraints, constrain, in_order, refuse_unknown
 from holdfast.features._feature import Feature
-from holdfast.features._kinds import Direction, Kind, Label, Name
+from holdfast.features._kinds import Direction, Kind, Label, Ranks
 from holdfast.features._notes import Notes
 from holdfast.features._rules import Rule
 from holdfast.features._serial import feature_from_dict, feature_to_dict
@@ -85,16 +84,16 @@ class Schema:
     target: str
     desirable: int | str
     classes: tuple[tuple[str, str], ...]
-    columns: tuple[Mapping[str, Any], ...]
+    columns: tuple[Facts, ...]
     rules: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Schema:
+    def load(cls, path: Place) -> Schema:
         """Read a schema file."""
         return cls.from_dict(read_json(Path(path), "a JSON schema file"), str(path))
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], origin: str = "schema") -> Schema:
+    def from_dict(cls, data: Facts, origin: str = "schema") -> Schema:
         """A schema from the content of its file."""
         try:
             target = data.get("target", {"column": ""})
@@ -123,7 +122,7 @@ class Schema:
         return tuple(column["name"] for column in self._features)
 
     @property
-    def _features(self) -> list[Mapping[str, Any]]:
+    def _features(self) -> list[Facts]:
         return [column for column in self.columns if column["role"] == "feature"]
 
     @property
@@ -151,7 +150,7 @@ class Schema:
         kinds: str,
         scale: str,
         encoding: Encoding,
-        ordinal: Mapping[Name, Sequence[Label]],
+        ordinal: Ranks,
         constraints: FeatureConstraints,
     ) -> tuple[Feature, ...]:
         """The columns of `features` encoded; the scale comes from the file's ranges, whatever `constraints` narrow."""
@@ -192,7 +191,7 @@ def schema_document(
     name: str,
     target: str | None = None,
     auxiliary: Iterable[str] = (),
-) -> dict[str, Any]:
+) -> Document:
     """What goes into a schema file that people can edit: the columns of a space, each with its encoding, and others."""
     said = {entry["name"]: entry for entry in notes.to_list()}
     columns = [_column(feature) for feature in features]
@@ -204,10 +203,10 @@ def schema_document(
     }  # fmt: skip
 
 
-def _column(feature: Feature) -> dict[str, Any]:
+def _column(feature: Feature) -> Document:
     """A column as people edit it, and its encoding apart."""
     encoding = {key: value for key, value in feature_to_dict(feature).items() if key not in _EDITED}
-    column: dict[str, Any] = {"name": feature.name, "role": "feature", "kind": str(feature.kind)}
+    column: Document = {"name": feature.name, "role": "feature", "kind": str(feature.kind)}
     if feature.labelled:
         column["categories"] = [{"value": label} for label in feature.categories]
         column["ordered"] = feature.kind is Kind.ORDINAL
@@ -230,9 +229,11 @@ def _column(feature: Feature) -> dict[str, Any]:
     return column | {"cost": feature.cost, "unit": feature.unit, "encoding": encoding}
 
 
-def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Feature:
+def _feature(column: Facts, actionability: str, kinds: str) -> Feature:
     """A column as the file says; how the model sees it too where the file has an encoding."""
-    name, kind, encoding = column["name"], Kind(column["kind"]), column.get("encoding")
+    name = column["name"]
+    kind = Kind(column["kind"])
+    encoding = column.get("encoding")
     gap = _may_be_missing(column)
     if encoding is None:
         if (
@@ -276,11 +277,11 @@ def _feature(column: Mapping[str, Any], actionability: str, kinds: str) -> Featu
     return constrain([replace(feature, direction=_direction(column, actionability))], limits)[0]
 
 
-def _may_be_missing(column: Mapping[str, Any]) -> bool:
+def _may_be_missing(column: Facts) -> bool:
     return column.get("missing", False) is not False
 
 
-def _plain_encoding(column: Mapping[str, Any], kind: Kind, gap: bool) -> dict[str, Any]:
+def _plain_encoding(column: Facts, kind: Kind, gap: bool) -> Document:
     """What a column says about itself where it says nothing about variables: its labels, and how it is stored."""
     labels: list[Label] = [_label(entry["value"], kind) for entry in column.get("categories", ())]
     if kind is Kind.BINARY and not labels:
@@ -303,7 +304,7 @@ def _label(value: object, kind: Kind) -> Label:
     return int(str(value)) if kind is Kind.BINARY and str(value) in ("0", "1") else str(value)
 
 
-def _direction(column: Mapping[str, Any], actionability: str) -> Direction:
+def _direction(column: Facts, actionability: str) -> Direction:
     if actionability == "free":
         return Direction.FREE
     if actionability == "carla":
@@ -316,7 +317,7 @@ def _direction(column: Mapping[str, Any], actionability: str) -> Direction:
     return _DIRECTIONS[given]
 
 
-def _needed(column: Mapping[str, Any], key: str) -> Any:
+def _needed(column: Facts, key: str) -> Any:
     if key not in column:
         raise FileFormatError(
             f"column {column['name']!r}: expected {key!r} in the schema, got none"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
+from holdfast._files import Document
 from holdfast.features._columns import Storage
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Direction, Kind
@@ -17,18 +18,18 @@ FORMAT = "holdfast-feature-space"
 VERSION = 1
 
 
-def feature_to_dict(feature: Feature) -> dict[str, Any]:
+def feature_to_dict(feature: Feature) -> Document:
     """Only str, bool, int, finite float, None, list and dict; floats survive JSON to the last bit."""
     usual = tuple(range(len(feature.variables) - feature.n_codes, len(feature.variables)))
     # What most columns do not have is left out.
-    absent: dict[str, Any] = {"values": (), "edges": (), "allowed": None, "missing": ()}
+    absent: Document = {"values": (), "edges": (), "allowed": None, "missing": ()}
     absent |= {"cells": usual if feature.one_hot else ()}
     absent |= {} if feature.missing else {"flags": (), "fillable": False}
     entry = {one.name: getattr(feature, one.name) for one in fields(feature)}
     entry |= {"scaling": feature.scaling.operations, "storage": asdict(feature.storage)}
     entry |= {end: None for end in ("lower", "upper") if math.isinf(entry[end])}
     said = {key: value for key, value in entry.items() if key not in absent or value != absent[key]}
-    plain: dict[str, Any] = json.loads(json.dumps(said))
+    plain: Document = json.loads(json.dumps(said))
     return plain
 
 

@@ -7,18 +7,18 @@ returns is, bit for bit, the encoding of that row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from os import PathLike
 from typing import Any, Unpack, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from holdfast._files import Place
 from holdfast._given import given_array, given_points
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import _describe as describe
@@ -35,7 +35,7 @@ from holdfast.features._constraints import (
 )
 from holdfast.features._feature import Feature
 from holdfast.features._grid import VariableGrid
-from holdfast.features._kinds import Direction, Label, Name
+from holdfast.features._kinds import Direction, Name, Ranks
 from holdfast.features._notes import Notes, ReasonCode
 from holdfast.features._pipeline import features_from_pipeline
 from holdfast.features._repair import repair
@@ -81,8 +81,7 @@ class FeatureSpace(Shown):
     notes: Notes = field(default_factory=Notes)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
-        object.__setattr__(self, "rules", parse_rules(self.rules))
+        vars(self).update(features=tuple(self.features), rules=parse_rules(self.rules))
         if not self.features or len(set(self.names)) != len(self.features):
             raise InvalidInputError(
                 f"expected at least one feature and distinct names, got {list(self.names)}"
@@ -151,13 +150,13 @@ class FeatureSpace(Shown):
     @classmethod
     def from_schema(
         cls,
-        path: str | PathLike[str] | Schema,
+        path: Place | Schema,
         *,
         actionability: str = "schema",
         kinds: str = "schema",
         encoding: Encoding = "binary",
         scale: str = "minmax",
-        ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
+        ordinal: Ranks = NOTHING,
         **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
         """A space from a schema, or from the path of its file; its target and auxiliary columns are left out.
@@ -227,7 +226,7 @@ class FeatureSpace(Shown):
     def constrained(
         self,
         *,
-        ordinal: Mapping[Name, Sequence[Label]] = NOTHING,
+        ordinal: Ranks = NOTHING,
         **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
         """The same encoding with other constraints; what is not named stays.
@@ -594,9 +593,10 @@ class FeatureSpace(Shown):
         weights.setflags(write=False)
         return weights
 
-    def rule_rows(self) -> tuple[Floats, Floats]:
+    def rule_rows(self) -> Pair:
         """The rules over the model's variables, A x <= b, up to rounding; `violations` checks them exactly."""
-        matrix, bounds = np.zeros((len(self.rules), self.n_variables)), np.zeros(len(self.rules))
+        matrix = np.zeros((len(self.rules), self.n_variables))
+        bounds = np.zeros(len(self.rules))
         for i, terms in enumerate(self.bound_rules):
             bounds[i] = terms.bound
             for column, coefficient in zip(terms.columns, terms.coefficients, strict=True):
@@ -607,7 +607,7 @@ class FeatureSpace(Shown):
                 bounds[i] -= coefficient * offset
         return matrix, bounds
 
-    def bounds_for(self, factuals: Table) -> tuple[Floats, Floats]:
+    def bounds_for(self, factuals: Table) -> Pair:
         """Per row, the least and the largest value of each variable that this person can reach.
 
         Immutable variables have both equal to the factual's, also the members of a one-hot group. The bounds enclose
@@ -616,7 +616,8 @@ class FeatureSpace(Shown):
         """
         single = not isinstance(factuals, RAW) and np.ndim(cast(ArrayLike, factuals)) == 1
         own = self.rows(np.atleast_2d(np.asarray(factuals)) if single else factuals)
-        lower, upper = own.points.copy(), own.points.copy()
+        lower = own.points.copy()
+        upper = own.points.copy()
         for i, feature in enumerate(self.features):
             numbers = own.numbers[:, i]
             known = ~np.isnan(numbers)
@@ -635,7 +636,8 @@ class FeatureSpace(Shown):
                 )
                 continue
             low, high = reach(feature, numbers, numbers.shape[0])
-            moving, variable = (low <= high) & known, feature.variables[0]
+            moving = (low <= high) & known
+            variable = feature.variables[0]
             lower[moving, variable] = np.minimum(
                 lower[moving, variable], feature.scaling.apply(low[moving])
             )

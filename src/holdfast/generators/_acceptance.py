@@ -83,7 +83,8 @@ class Judge(Searcher):
             passed = np.flatnonzero(self.accepts(points[rows[start : start + block]], deadline))
             if passed.size:
                 return int(rows[start + passed[0]])
-            start, block = start + block, 2 * block
+            start = start + block
+            block = 2 * block
         return None
 
     def objections(
@@ -200,7 +201,8 @@ class EveryNetwork(EveryModel):
 
     def critics(self, point: Floats, upper: Floats) -> list[Network]:
         """For each rival the model in Δ with the least margin over it that best responses reach."""
-        prepared, critics = self.decider.prepared(self.target), []
+        prepared = self.decider.prepared(self.target)
+        critics = []
         # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
         signs = np.where((point > 0.0) | ((point == 0.0) & (upper > 0.0)), 1.0, -1.0)
         for margin, layers in zip(prepared.margins, prepared.layers, strict=True):

@@ -90,7 +90,8 @@ def alternatives(
 
 def _leaned_on(result: Recourse) -> list[Any]:
     """For each row that has an answer, the column whose change costs most."""
-    space, rows = result.space, result.answered
+    space = result.space
+    rows = result.answered
     change = np.abs(result.points[rows] - result.people.points[rows]) * space.weights
     costs = np.stack(
         [change[:, list(feature.variables)].sum(axis=1) for feature in space.features], axis=1

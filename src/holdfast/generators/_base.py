@@ -7,7 +7,7 @@ the class, and certifies the very point that is handed out: no generator can dec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
@@ -19,7 +19,7 @@ from holdfast._classifier import Classifier
 from holdfast._deadline import Deadline
 from holdfast._given import positive_number, whole_number
 from holdfast._network import Bools, Floats, Ints, Network
-from holdfast._progress import no_bar
+from holdfast._progress import Advance, no_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -63,7 +63,7 @@ class Task:
     frame: pd.DataFrame
     seed: int = 0
     time_limit: float | None = None
-    advance: Callable[[int], object] = no_bar
+    advance: Advance = no_bar
 
     def __len__(self) -> int:
         return int(self.targets.shape[0])
@@ -126,7 +126,8 @@ class Task:
         """Of the points that are fine so far, those that are proven Δ-robust in time; all of them without Δ."""
         if self.decider is None:
             return fine
-        proven, asked = np.zeros_like(fine), np.flatnonzero(fine)
+        proven = np.zeros_like(fine)
+        asked = np.flatnonzero(fine)
         if asked.size and not deadline.over:
             targets = self.targets[rows[asked]]
             certificates = certify_points(
@@ -229,7 +230,8 @@ class Proposals:
 
     def put(self, rows: Ints, others: Proposals) -> None:
         """Take over the proposals that were made for these rows."""
-        self.points[rows], self.optimality_gap[rows] = others.points, others.optimality_gap
+        self.points[rows] = others.points
+        self.optimality_gap[rows] = others.optimality_gap
         self.lower_bound[rows] = others.lower_bound
         for row, text in zip(rows.tolist(), others.reason, strict=True):
             self.reason[row] = text

@@ -106,7 +106,8 @@ class Candidates:
 
     def distances(self, factuals: Floats, subset: Any = slice(None)) -> Floats:
         """What it costs each person to become like each candidate as far as the constraints allow, in cost_l1."""
-        candidates, near = self.rows[subset], self._near[subset]
+        candidates = self.rows[subset]
+        near = self._near[subset]
         scaled = factuals[:, self._free] * self._scale[self._free]
         distance = np.zeros((factuals.shape[0], candidates.size))
         for start in range(0, candidates.size, _BLOCK):

@@ -100,20 +100,17 @@ class Closest(Generator):
         return answer_rows(task, partial(replace(self, plausible=None)._answer, judges, table))
 
     def _answer(
-        self, judges: Mapping[int, Searcher], plausible: Candidates | None, task: Task, row: int
+        self, judges: Mapping[int, Searcher], plausible: Candidates | None, task: Task
     ) -> RowAnswer:
-        judge, limits = (
-            judges[int(task.targets[row])],
-            PointLimits(max_changed=self.max_features_changed),
-        )
+        judge = judges[int(task.targets[0])]
+        limits = PointLimits(max_changed=self.max_features_changed)
         if plausible is None:
-            return search_row(task, row, judge, limits)
+            return search_row(task, judge, limits)
         assert isinstance(judge, Judge)
-        person = task.people.take(np.array([row]))
-        hull = _robust_neighbours(judge, task.space, person, plausible, self.neighbours)
+        hull = _robust_neighbours(judge, task.space, task.people, plausible, self.neighbours)
         if not len(hull):
             return None, "none of the plausible points is robust within the constraints", np.nan
-        return search_row(task, row, judge, replace(limits, hull=hull))
+        return search_row(task, judge, replace(limits, hull=hull))
 
 
 def _robust_neighbours(
@@ -121,10 +118,8 @@ def _robust_neighbours(
 ) -> Floats:
     """The k cheapest robust points among the candidates as this person could become them, (<= k, d)."""
     factual = person.points[0]
-    order, found = (
-        np.argsort(table.distances(factual[None, :])[0], kind="stable"),
-        np.empty((0, space.n_variables)),
-    )
+    order = np.argsort(table.distances(factual[None, :])[0], kind="stable")
+    found = np.empty((0, space.n_variables))
     if not space.rules:
         # Up to rounding, what becomes of a candidate: most are told from it, sooner than they are settled.
         about = np.clip(table.settled(), *space.bounds_for(person))
@@ -134,5 +129,6 @@ def _robust_neighbours(
         points = np.unique(space.project(table.points(order[start : start + size]), person), axis=0)
         points = points[space.satisfied(points, person)] if space.rules else points
         found = np.unique(np.concatenate([found, points[judge.accepts(points)]]), axis=0)
-        start, size = start + size, _GROWTH * size
+        start = start + size
+        size = _GROWTH * size
     return found[np.argsort(np.abs(found - factual) @ space.weights, kind="stable")][:k]

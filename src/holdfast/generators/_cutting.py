@@ -68,12 +68,13 @@ class CuttingPlanes:
     def run(self) -> tuple[Floats | None, float]:
         """The best point, None if there is none, and a proven lower bound on costs; infinite if no point exists."""
         self.point: Floats | None = None
-        self.cost, self.bound, self.radius, self.demand = np.inf, 0.0, np.inf, 0.0
+        self.cost = np.inf
+        self.bound = 0.0
+        self.radius = np.inf
+        self.demand = 0.0
         self.domain = Domain.of(self.space, self.person)
-        own, endless = (
-            self.domain.own,
-            ~np.isfinite([self.domain.lower, self.domain.upper]).all(axis=0),
-        )
+        own = self.domain.own
+        endless = ~np.isfinite([self.domain.lower, self.domain.upper]).all(axis=0)
         free = endless & (self.domain.weights == 0.0)
         if free.any():
             # No cost keeps these near: what lies far out is left out, and nothing is proven.
@@ -150,9 +151,11 @@ class CuttingPlanes:
         # After a search to the end: look further out, or for more margin than rounding can take away.
         if self.point is not None:
             # An answer from beyond the radius: its own cost takes over.
-            again, self.radius = self.cost > self.limit, np.inf
+            again = self.cost > self.limit
+            self.radius = np.inf
         elif undecided < np.inf and self.demand < _EXTRA[-1]:
-            again, self.demand = True, max(10.0 * self.demand, _EXTRA[0])
+            again = True
+            self.demand = max(10.0 * self.demand, _EXTRA[0])
         else:
             self.radius *= 4.0
             again = self.radius <= _LAST_RADIUS
@@ -160,7 +163,8 @@ class CuttingPlanes:
 
     def _look(self, bound: float, part: _Part) -> tuple[float, list[_Part]]:
         """A better bound for a part of the domain, and the parts to split it into; none where it is done with."""
-        lower, upper = self.program.program.lower.copy(), self.program.program.upper.copy()
+        lower = self.program.program.lower.copy()
+        upper = self.program.program.upper.copy()
         for column, ends in part.items():
             lower[column], upper[column] = ends
         solved = self.program.relaxation.solve(lower, upper)
@@ -223,7 +227,8 @@ class CuttingPlanes:
                 )
         steps = np.flatnonzero(self.region.step > 0.0).tolist() if apart else None
         for i in () if options else self.region.loose(point) if steps is None else steps:
-            column, value = int(self.program.columns[i]), float(point[i])
+            column = int(self.program.columns[i])
+            value = float(point[i])
             if apart and lower[column] < upper[column] and self.region.gap(i, value) is None:
                 value = float(np.nextafter(value, np.inf if value < upper[column] else -np.inf))
             gap = self.region.gap(i, value)
@@ -261,7 +266,8 @@ class CuttingPlanes:
 
     def _settled(self, point: Floats) -> Floats:
         """Admissible points around the solver's, each a row of the caller's table: every rounding of what is loose."""
-        own, region = self.domain.own, self.region
+        own = self.domain.own
+        region = self.region
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
         loose = region.loose(point)[:_MOST_ROUNDINGS]
         gaps = [region.gap(i, float(point[i])) or () for i in loose]
@@ -288,5 +294,6 @@ class CuttingPlanes:
         first = 0 if judged else self.judge.first(points[better], self.deadline, hairline=hairline)
         if first is None:
             return False
-        self.point, self.cost = points[better[first]], float(costs[better[first]])
+        self.point = points[better[first]]
+        self.cost = float(costs[better[first]])
         return True

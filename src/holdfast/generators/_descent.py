@@ -57,10 +57,12 @@ class Descent:
                 break
             overshoot *= _OVERSHOOT
         for _ in range(_WALKS if self.trail else 0):
-            before, best = self.cost, self.trail[-1]
+            before = self.cost
+            best = self.trail[-1]
             self._offer(best + _FRACTIONS[:, None] * (self._step_from(best, 1.0) - best))
             # One changed column at a time back towards its own value, as far as the point stays accepted.
-            point, own = self.trail[-1], self.domain.own
+            point = self.trail[-1]
+            own = self.domain.own
             options = [point[None, :]]
             for variables in self.domain.features:
                 if (point[variables] != own[variables]).any():
@@ -82,19 +84,24 @@ class Descent:
         gradient = margin_slopes(worst, self.judge.target, x[None, :])[1][0]
         missing = overshoot * max(-(margin + float(gradient @ (domain.own - x))), 0.0) + 1e-6
         room = np.where(gradient > 0.0, domain.upper - domain.own, domain.own - domain.lower)
-        rate, price, sign = np.abs(gradient), domain.weights.copy(), np.sign(gradient)
-        movable, own_label = (rate > 0.0) & (room > 0.0), {}
+        rate = np.abs(gradient)
+        price = domain.weights.copy()
+        sign = np.sign(gradient)
+        movable = (rate > 0.0) & (room > 0.0)
+        own_label = {}
         for group in domain.groups:
-            own, best = int(group[domain.own[group].argmax()]), int(group[gradient[group].argmax()])
+            own = int(group[domain.own[group].argmax()])
+            best = int(group[gradient[group].argmax()])
             movable[group] = False
             if domain.upper[best] > domain.lower[best] and gradient[best] > gradient[own]:
-                movable[best], sign[best], own_label[best] = True, 1.0, own
-                rate[best], price[best], room[best] = (
-                    gradient[best] - gradient[own],
-                    2.0 * domain.weights[best],
-                    1.0,
-                )
-        x, order = domain.own.copy(), np.argsort(-rate / np.maximum(price, 1e-12), kind="stable")
+                movable[best] = True
+                sign[best] = 1.0
+                own_label[best] = own
+                rate[best] = gradient[best] - gradient[own]
+                price[best] = 2.0 * domain.weights[best]
+                room[best] = 1.0
+        x = domain.own.copy()
+        order = np.argsort(-rate / np.maximum(price, 1e-12), kind="stable")
         for i in order[movable[order]].tolist():
             if missing <= 0.0:
                 break

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -52,27 +51,24 @@ class Searcher(ABC):
         """The best point, None if there is none, and a proven lower bound on costs; infinite if no point exists."""
 
 
-def answer_rows(task: Task, one: Callable[[Task, int], RowAnswer]) -> Proposals:
-    """Ask `one` about each row, in parallel if the task says so; `one` has to pickle."""
+def answer_rows(task: Task, one: Callable[[Task], RowAnswer]) -> Proposals:
+    """Ask `one` about each row alone, side by side where there are workers; `one` has to pickle."""
     # A progress bar stays in this process.
-    quiet = replace(task, advance=no_bar)
-    people = (quiet.take(np.array([row])) for row in range(len(task)))
+    people = map(replace(task, advance=no_bar).take, np.arange(len(task))[:, None])
     proposals = task.nothing()
-    for row, (point, reason, bound) in enumerate(spread(partial(_first, one), people)):
+    for row, (point, reason, bound) in enumerate(spread(one, people)):
         if point is not None:
             proposals.points[row] = point
-        proposals.reason[row], proposals.lower_bound[row] = reason, bound
+        proposals.reason[row] = reason
+        proposals.lower_bound[row] = bound
         task.advance(1)
     return proposals
 
 
-def _first(one: Callable[[Task, int], RowAnswer], task: Task) -> RowAnswer:
-    return one(task, 0)
-
-
-def search_row(task: Task, row: int, judge: Searcher, limits: PointLimits) -> RowAnswer:
-    """The search for one row of a task, and what it proves about cost_l1."""
-    deadline, person = task.deadline(1), task.people.take(np.array([row]))
+def search_row(task: Task, judge: Searcher, limits: PointLimits) -> RowAnswer:
+    """The search for the one row of a task, and what it proves about cost_l1."""
+    deadline = task.deadline(1)
+    person = task.people
     point, bound = judge.search(task.space, person, limits, deadline)
     reason = ""
     if point is None and bound == np.inf:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from holdfast._network import Ints
 from holdfast._parallel import jobs, spread, workers
 from holdfast._progress import no_bar, progress_bar
 from holdfast._scored import Scored, Tally
@@ -124,31 +124,23 @@ def explain(
     return replace(result, calls=tally.since(before), generator=generator)
 
 
-def _ask(generator: Generator, task: Task, rows: NDArray[np.intp], proposals: Proposals) -> None:
+def _ask(generator: Generator, task: Task, rows: Ints, proposals: Proposals) -> None:
     """Put the generator's proposals for these rows in their places."""
-    alone = generator.row_by_row or isinstance(task.classifier, Scored)
-    if alone or rows.size <= _PART or workers() == 1:
-        _put(generator, rows, generator.propose(task.take(rows)), proposals)
-        return
+    alone = generator.row_by_row or isinstance(task.classifier, Scored) or workers() == 1
     # The blocks that generators work in fit into a part: its proposals are those that all rows together would get.
-    parts = [rows[start : start + _PART] for start in range(0, rows.size, _PART)]
-    quiet = replace(task, advance=no_bar)
-    asked = spread(generator.propose, (quiet.take(part) for part in parts))
-    for part, answer in zip(parts, asked, strict=True):
-        _put(generator, part, answer, proposals)
-        task.advance(part.size)
-
-
-def _put(
-    generator: Generator, rows: NDArray[np.intp], asked: Proposals, proposals: Proposals
-) -> None:
-    lengths = {len(asked.reason), len(asked.optimality_gap), len(asked.lower_bound), rows.size}
-    if asked.points.shape != proposals.points[rows].shape or len(lengths) > 1:
-        raise HoldfastError(
-            f"{type(generator).__name__}: expected a proposal for each of {rows.size} rows, "
-            f"got points of shape {asked.points.shape}"
-        )
-    proposals.put(rows, asked)
+    parts = [rows] if alone else np.split(rows, range(_PART, rows.size, _PART))
+    together = len(parts) == 1
+    given = map((task if together else replace(task, advance=no_bar)).take, parts)
+    answers = map(generator.propose, given) if together else spread(generator.propose, given)
+    for part, asked in zip(parts, answers, strict=True):
+        lengths = {len(asked.reason), len(asked.optimality_gap), len(asked.lower_bound), part.size}
+        if asked.points.shape != proposals.points[part].shape or len(lengths) > 1:
+            raise HoldfastError(
+                f"{type(generator).__name__}: expected a proposal for each of {part.size} rows, "
+                f"got points of shape {asked.points.shape}"
+            )
+        proposals.put(part, asked)
+        task.advance(0 if together else part.size)
 
 
 def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, data: Any) -> None:

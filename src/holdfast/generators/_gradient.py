@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expit
 
 from holdfast._deadline import Deadline
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast.generators._base import Task
 from holdfast.verify._margins import least_margins, margin_slopes
 
@@ -54,7 +54,7 @@ class Aim:
             self.demand, _HAIR
         )
 
-    def slopes(self, points: Floats, rows: Ints) -> tuple[Floats, Floats]:
+    def slopes(self, points: Floats, rows: Ints) -> Pair:
         """The margins and their gradients."""
         values, gradients = margin_slopes(self.task.network, self.task.targets[rows], points)
         return values - max(self.demand, _HAIR), gradients
@@ -114,9 +114,10 @@ class RelaxedSpace:
         # An immutable label is a corner of its simplex already, but for rounding.
         return np.clip(points, self.lower[rows], self.upper[rows])
 
-    def ends(self, points: Floats, rows: Ints) -> tuple[Floats, Floats]:
+    def ends(self, points: Floats, rows: Ints) -> Pair:
         """How far each variable can go down and up, and some way from the points where there is no end."""
-        lower, upper = self.lower[rows], self.upper[rows]
+        lower = self.lower[rows]
+        upper = self.upper[rows]
         return (
             np.where(np.isfinite(lower), lower, points - _FAR),
             np.where(np.isfinite(upper), upper, points + _FAR),
@@ -153,7 +154,8 @@ def descend(
     n = relaxed.factuals.shape[0]
     rows, x = np.arange(n), relaxed.factuals
     c = np.maximum(_first_multiplier(aim, relaxed, rows), least)
-    low, high = np.zeros(n), np.full(n, np.inf)
+    low = np.zeros(n)
+    high = np.full(n, np.inf)
     ends = []
     for _ in range(rounds):
         x = _fista(aim, relaxed, loss, rows, x, c)
@@ -161,7 +163,8 @@ def descend(
         if deadline.over:
             break
         reached = aim.margins(x, rows) >= 0.0
-        high, low = np.where(reached, c, high), np.where(reached, low, c)
+        high = np.where(reached, c, high)
+        low = np.where(reached, low, c)
         middle = np.sqrt(np.maximum(low, _TINY) * np.where(np.isfinite(high), high, 1.0))
         before = c
         c = np.maximum(
@@ -183,7 +186,9 @@ def _first_multiplier(aim: Aim, relaxed: RelaxedSpace, rows: Ints) -> Floats:
 
 def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Ints, x: Floats, c: Floats) -> Floats:
     """So many accelerated proximal steps for every row at once, each with its own step size and momentum."""
-    y, t, steepest = x, np.ones(rows.size), np.zeros(rows.size)
+    y = x
+    t = np.ones(rows.size)
+    steepest = np.zeros(rows.size)
     for _ in range(_STEPS):
         values, gradients = aim.slopes(y, rows)
         steepest = np.maximum((gradients**2).sum(axis=1), _FORGET * steepest)
@@ -201,14 +206,13 @@ def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Ints, x: Floats, c
     return x
 
 
-def halved(
-    holds: Callable[[Floats], Bools], low: Floats, high: Floats, times: int
-) -> tuple[Floats, Floats]:
+def halved(holds: Callable[[Floats], Bools], low: Floats, high: Floats, times: int) -> Pair:
     """Each pair of ends closer to where it begins to hold, so many times by half: it holds at `high`, not at `low`."""
     for _ in range(times):
         middle = (low + high) / 2.0
         there = holds(middle)
-        low, high = np.where(there, low, middle), np.where(there, middle, high)
+        low = np.where(there, low, middle)
+        high = np.where(there, middle, high)
     return low, high
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
-from holdfast._network import Bools, Floats
+from holdfast._network import Bools, Floats, Pair
 
 # The inner problems have one or two angles: a grid over them, then ever finer grids around the best.
 _GRID = 17
@@ -71,7 +71,7 @@ def least(distance: Floats, sigma: float, epsilon: float, dimension: int) -> Ext
     distance = np.asarray(distance, dtype=np.float64)
     others = dimension - 1
 
-    def likelihood(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    def likelihood(first: Floats, second: Floats) -> Pair:
         on_the_line = epsilon * np.sin(first) if others else epsilon
         wider = sigma + on_the_line * np.sin(second)
         z = (distance[:, None] + on_the_line * np.cos(second)) / wider
@@ -85,9 +85,7 @@ def least(distance: Floats, sigma: float, epsilon: float, dimension: int) -> Ext
     return Extreme(value[:, 0], slope[:, 0])
 
 
-def _least_angles(
-    value: Callable[[Floats, Floats], Floats], n: int, *, one: bool
-) -> tuple[Floats, Floats]:
+def _least_angles(value: Callable[[Floats, Floats], Floats], n: int, *, one: bool) -> Pair:
     """For each of n problems the angles in [0, π/2] at which the value is least; with `one` both are the same."""
     steps = np.linspace(-0.5, 0.5, _GRID)
     offsets = np.stack(
@@ -129,7 +127,7 @@ class Odds:
             CubicHermiteSpline(knots, *least(knots, sigma, epsilon[1], dimension)),
         )
 
-    def log_odds(self, distance: Floats, favourable: Bools) -> tuple[Floats, Floats]:
+    def log_odds(self, distance: Floats, favourable: Bools) -> Pair:
         """log of sum greatest / sum least for each row, and its slope in each distance; (n, m) distances and marks.
 
         The shares of the two classes among the samples are their prior, which cancels with the kernels' weights.
@@ -139,7 +137,7 @@ class Odds:
         return against - in_favour, slope_against - slope_in_favour
 
 
-def _log_sum(kernel: CubicHermiteSpline, distance: Floats, counted: Bools) -> tuple[Floats, Floats]:
+def _log_sum(kernel: CubicHermiteSpline, distance: Floats, counted: Bools) -> Pair:
     value = np.where(counted, kernel(distance), -np.inf)
     top = value.max(axis=1, keepdims=True)
     share = np.exp(value - top)

@@ -32,7 +32,9 @@ def line_search(task: Task, rows: Ints, points: Floats, deadline: Deadline) -> F
     deadline
         Up to when to look; what is best by then is the answer.
     """
-    best, factuals, everyone = points.copy(), task.factuals[rows], np.arange(rows.size)
+    best = points.copy()
+    factuals = task.factuals[rows]
+    everyone = np.arange(rows.size)
     listed = [f.listed or f.kind in (Kind.CATEGORICAL, Kind.BINARY) for f in task.space.features]
     columns = [np.array(f.variables, dtype=np.intp) for f in task.space.features]
     categories = [block for block, fixed in zip(columns, listed, strict=True) if fixed]
@@ -48,20 +50,23 @@ def line_search(task: Task, rows: Ints, points: Floats, deadline: Deadline) -> F
             *(block for block, fixed in zip(columns, listed, strict=True) if not fixed),
         ]
     )
-    ends, low, high, parts = best.copy(), np.zeros(rows.size), np.ones(rows.size), _STEPS
+    ends = best.copy()
+    low = np.zeros(rows.size)
+    high = np.ones(rows.size)
+    parts = _STEPS
     # The least fraction of the way that is accepted, to the paper's step and then closer.
     for _ in range(_ROUNDS + 1):
         steps = np.arange(1, parts) / parts
-        places, fractions = (
-            np.repeat(everyone, steps.size),
-            (low[:, None] + np.outer(high - low, steps)).ravel(),
-        )
-        trials, start = ends[places], factuals[np.ix_(places, sliding)]
+        places = np.repeat(everyone, steps.size)
+        fractions = (low[:, None] + np.outer(high - low, steps)).ravel()
+        trials = ends[places]
+        start = factuals[np.ix_(places, sliding)]
         trials[:, sliding] = start + fractions[:, None] * (trials[:, sliding] - start)
         taken = _offer(task, rows, best, places, trials, deadline)
         width = (high - low) / parts
         high[places[taken]] = fractions[taken]
-        low, parts = np.maximum(high - width, 0.0), _CLOSER
+        low = np.maximum(high - width, 0.0)
+        parts = _CLOSER
     return best
 
 

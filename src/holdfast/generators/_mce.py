@@ -53,5 +53,5 @@ class MCE(ByMargin):
         return answer_rows(task, partial(_answer, judges))
 
 
-def _answer(judges: Mapping[int, Searcher], task: Task, row: int) -> RowAnswer:
-    return search_row(task, row, judges[int(task.targets[row])], NO_LIMITS)
+def _answer(judges: Mapping[int, Searcher], task: Task) -> RowAnswer:
+    return search_row(task, judges[int(task.targets[0])], NO_LIMITS)

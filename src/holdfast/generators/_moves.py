@@ -72,7 +72,8 @@ class Move:
 
 def moves(recourse: Recourse) -> list[Move]:
     """The columns that someone is told to change, the most often changed first."""
-    before, after = recourse.people.numbers[recourse.answered], recourse.answers
+    before = recourse.people.numbers[recourse.answered]
+    after = recourse.answers
     found = [
         _move(feature, recourse.space.notes, before[:, i], after[:, i])
         for i, feature in enumerate(recourse.space.features)
@@ -97,7 +98,8 @@ def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
                 " → ".join(readable(feature, table[row, i], notes) for table in (before, after))
                 for row in changed
             ]
-            label, unit = notes.label(feature.name), f"({unit_after(feature, notes).strip()})"
+            label = notes.label(feature.name)
+            unit = f"({unit_after(feature, notes).strip()})"
             columns[label if unit == "()" or label.endswith(unit) else f"{label} {unit}"] = cells
     return pd.DataFrame(columns, index=recourse.factuals.index[:n])
 
@@ -105,7 +107,8 @@ def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
 def _move(feature: Feature, notes: Notes, before: Floats, after: Floats) -> Move:
     rows = np.flatnonzero(differs(before, after))
     before, after = before[rows], after[rows]
-    up, down = int((after > before).sum()), int((after < before).sum())
+    up = int((after > before).sum())
+    down = int((after < before).sum())
     if not feature.labelled and up + down:
         # Whole units stay whole: of these the quantiles are changes that somebody was told.
         how = "nearest" if feature.grid is not None else "linear"

@@ -68,7 +68,8 @@ class NNCE(FromTable):
 
 def why_none(task: Task, target: int, *turns: Candidates, holds: str = "accepted") -> str:
     """Why no candidate would do, of those that have the class."""
-    label, accepted = task.classifier.classes[target], sum(map(len, turns))
+    label = task.classifier.classes[target]
+    accepted = sum(map(len, turns))
     if accepted == 0:
         return f"none of the {len(turns[0].table):,} candidates is classified as {label}"
     kept = [str(f.name) for f in task.space.features if f.direction is not Direction.FREE]

@@ -47,7 +47,8 @@ def answer_by_descent(
     proposals = task.nothing()
     for begin in range(0, len(task), _BLOCK):
         rows = np.arange(begin, min(begin + _BLOCK, len(task)))
-        block, deadline = task.take(rows), task.deadline(rows.size)
+        block = task.take(rows)
+        deadline = task.deadline(rows.size)
         relaxed = RelaxedSpace.of(block)
         polish = Polish(aim_of(block), relaxed, deadline)
         ends = descend(polish.aim, relaxed, loss, least=least, rounds=rounds, deadline=deadline)
@@ -61,8 +62,11 @@ class Polish:
     """For each person of a block the cheapest point so far that obeys every constraint and has the aim's margin."""
 
     def __init__(self, aim: Aim, relaxed: RelaxedSpace, deadline: Deadline) -> None:
-        self.aim, self.relaxed, self.deadline = aim, relaxed, deadline
-        self.task, space = aim.task, aim.task.space
+        self.aim = aim
+        self.relaxed = relaxed
+        self.deadline = deadline
+        self.task = aim.task
+        space = aim.task.space
         self.points = np.full(self.task.factuals.shape, np.nan)
         self.prices = np.full(len(self.task), np.inf)
         # Which variables stand for each column.
@@ -117,12 +121,14 @@ class Polish:
         good = np.flatnonzero(self.task.allowed(fine, rows, points))
         # Of several assignments to one row the last counts, which is the cheapest.
         order = good[np.argsort(-prices[good], kind="stable")]
-        self.points[rows[order]], self.prices[rows[order]] = points[order], prices[order]
+        self.points[rows[order]] = points[order]
+        self.prices[rows[order]] = prices[order]
 
     def _stretched(self, points: Floats, rows: Ints) -> tuple[Floats, Ints]:
         """The points, and those that fell a little short taken on the same way until they have the margin."""
         short = np.flatnonzero(self.aim.margins(points, rows) < 0.0)
-        near, whose = points[short], rows[short]
+        near = points[short]
+        whose = rows[short]
         far = self.relaxed.inside(near + _FURTHER * (near - self.relaxed.factuals[whose]), whose)
         there = self.aim.margins(far, whose) >= 0.0
         far, whose, way = far[there], whose[there], (near - far)[there]
@@ -135,7 +141,8 @@ class Polish:
 
     def _repair(self, starts: list[Floats]) -> None:
         """One column at a time, the move that gains the most margin for its price, until the margin is there."""
-        aim, rows = self.aim, np.flatnonzero(~self.found)
+        aim = self.aim
+        rows = np.flatnonzero(~self.found)
         if not rows.size:
             return
         now = np.concatenate([start[rows] for start in starts])
@@ -143,7 +150,8 @@ class Polish:
         self.offer(now, rows)
         for _ in range(2 * len(self.masks)):
             still = ~self.found[rows]
-            now, rows = now[still], rows[still]
+            now = now[still]
+            rows = rows[still]
             if not rows.size or self.deadline.over:
                 return
             options, whose = self._moves(now, rows)
@@ -158,11 +166,13 @@ class Polish:
             best = np.zeros(rows.size, dtype=np.intp)
             best[whose[order]] = order
             able = rate[best] > 0.0
-            now, rows = options[best[able]], rows[able]
+            now = options[best[able]]
+            rows = rows[able]
 
     def _moves(self, now: Floats, rows: Ints) -> tuple[Floats, Ints]:
         """Every move of one column: to another label, or some of the way to an end of the range; and whose it is."""
-        options, movable = [], self.relaxed.movable(rows)
+        options = []
+        movable = self.relaxed.movable(rows)
         for mask in self.masks[self.one_hot]:
             free = movable[:, mask].any(axis=1, keepdims=True)
             for corner in np.vstack([np.eye(mask.sum()), np.zeros(mask.sum())]):
@@ -172,11 +182,13 @@ class Polish:
         for end in self.relaxed.ends(now, rows):
             for fraction in _FRACTIONS:
                 # On the grid if there is one, at least a step away.
-                way, step = (end - now) * fraction, np.where(self.steps > 0.0, self.steps, 1.0)
+                way = (end - now) * fraction
+                step = np.where(self.steps > 0.0, self.steps, 1.0)
                 stepwise = np.where(np.abs(way) < step, np.sign(way), np.rint(way / step)) * step
                 way = np.where(self.steps > 0.0, stepwise, way)
                 options += [now + mask * way for mask in self.masks[~self.one_hot]]
-        whose, points = np.tile(np.arange(rows.size), len(options)), np.concatenate(options)
+        whose = np.tile(np.arange(rows.size), len(options))
+        points = np.concatenate(options)
         moved = (points != now[whose]).any(axis=1)
         return points[moved], whose[moved]
 
@@ -197,7 +209,8 @@ class Polish:
         change = self.relaxed.factuals[rows] - self.points[rows]
         ways = np.concatenate([change, *(mask * change for mask in self.masks)])
         moving = ways.any(axis=1)
-        way, who = ways[moving], np.tile(rows, len(self.masks) + 1)[moving]
+        way = ways[moving]
+        who = np.tile(rows, len(self.masks) + 1)[moving]
         here = self.points[who]
         reach = self._furthest(here, way, who)
         points = [here + (reach * share)[:, None] * way for share in _BACK]

@@ -88,7 +88,8 @@ class PROTO(FromTable):
         return answer_by_descent(task, partial(self._aim, accepted), hinge_loss(_WIDTH))
 
     def _aim(self, accepted: dict[int, Candidates], task: Task) -> Aim:
-        prototypes, pull = task.factuals.copy(), np.zeros(len(task))
+        prototypes = task.factuals.copy()
+        pull = np.zeros(len(task))
         for target, candidates in accepted.items():
             rows = np.flatnonzero(task.targets == target)
             if len(candidates) and rows.size:

@@ -49,7 +49,8 @@ class Radii:
 
 def radii_of(recourse: Recourse, unwanted: str = "") -> Radii:
     """The certified radii of the rows with an answer; `unwanted` says why none are to be computed."""
-    n, along = len(recourse), measured_along(recourse.changes)
+    n = len(recourse)
+    along = measured_along(recourse.changes)
     nothing = Radii(np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan), along)
     unknown = unwanted or why_no_radius(recourse.classifier, along)
     rows = recourse.answered
@@ -59,8 +60,10 @@ def radii_of(recourse: Recourse, unwanted: str = "") -> Radii:
     asked = np.column_stack([recourse.points[rows], recourse.targets[rows]])
     _, firsts, places = np.unique(asked, axis=0, return_index=True, return_inverse=True)
     radius = recourse.certified_radius(rows[firsts])
-    measured, upper = nothing.measured.copy(), nothing.upper.copy()
-    measured[rows], upper[rows] = radius.lower[places.ravel()], radius.upper[places.ravel()]
+    measured = nothing.measured.copy()
+    upper = nothing.upper.copy()
+    measured[rows] = radius.lower[places.ravel()]
+    upper[rows] = radius.upper[places.ravel()]
     return replace(nothing, lower=_in_agreement(recourse, measured), upper=upper, measured=measured)
 
 
@@ -109,9 +112,11 @@ def _in_agreement(recourse: Recourse, lower: Floats) -> Floats:
     """
     if recourse.changes is None:
         return lower
-    several, most = least_radius(recourse.changes), recourse.changes.size
+    several = least_radius(recourse.changes)
+    most = recourse.changes.size
     least = most if several is None else several
-    broken, undecided = recourse.verdict == Verdict.NOT_ROBUST, recourse.verdict == Verdict.UNKNOWN
+    broken = recourse.verdict == Verdict.NOT_ROBUST
+    undecided = recourse.verdict == Verdict.UNKNOWN
     if (lower[broken] > most).any():
         row = int(np.flatnonzero(broken)[np.argmax(lower[broken])])
         raise HoldfastError(

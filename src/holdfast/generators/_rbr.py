@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from holdfast._deadline import Deadline
-from holdfast._network import Bools, Floats, Ints
+from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast._progress import no_bar
 from holdfast.generators._base import Proposals, Task
 from holdfast.generators._candidates import Candidates, FromTable
@@ -107,7 +107,8 @@ class RBR(FromTable):
             task.advance(rows.size - len(nearest))
             served = np.array(sorted(nearest), dtype=np.intp)
             # By their places in the table, so that whoever asks for whole blocks gets the same.
-            for part in np.split(served, np.flatnonzero(np.diff(served // _ROWS)) + 1):
+            ends = np.flatnonzero(np.diff(served // _ROWS)) + 1
+            for part in np.split(served, ends) if served.size else ():
                 proposals.points[part] = _OddsDescent(
                     self, task, part, candidates, proposals.points[part]
                 ).run()
@@ -125,8 +126,11 @@ class _OddsDescent:
     def __init__(
         self, settings: RBR, task: Task, rows: Ints, candidates: Candidates, neighbours: Floats
     ) -> None:
-        self.settings, self.task, self.rows = settings, task, rows
-        self.own, self.weights = task.factuals[rows], task.space.weights
+        self.settings = settings
+        self.task = task
+        self.rows = rows
+        self.own = task.factuals[rows]
+        self.weights = task.space.weights
         self.neighbours = neighbours - self.own
         self.bounds = [end - self.own for end in task.space.bounds_for(task.people.take(rows))]
         self.boundary = self._nearest_boundary(candidates)
@@ -159,11 +163,14 @@ class _OddsDescent:
     def _keep_best(self, people: Ints, start: Floats, reach: Floats, deadline: Deadline) -> None:
         """For each person the iterate with the least odds that obeys the constraints and has the class."""
         iterates = [self.neighbours[people], *self._iterates(people, start, reach, deadline)]
-        people, reach = np.tile(people, len(iterates)), np.tile(reach, len(iterates))
+        people = np.tile(people, len(iterates))
+        reach = np.tile(reach, len(iterates))
         points = self.task.project(self.rows[people], self.own[people] + np.concatenate(iterates))
         moves = points - self.own[people]
         fine = self.task.allowed(np.abs(moves) @ self.weights <= reach, self.rows[people], points)
-        people, points, moves = people[fine], points[fine], moves[fine]
+        people = people[fine]
+        points = points[fine]
+        moves = moves[fine]
         order = np.lexsort([self._worst_odds(people, moves)[0], people])
         served, first = np.unique(people[order], return_index=True)
         self.best[served] = points[order[first]]
@@ -184,7 +191,7 @@ class _OddsDescent:
             moves = _into_ball(moves - length * slope, lower, upper, self.weights, reach)
         yield moves
 
-    def _worst_odds(self, people: Ints, moves: Floats) -> tuple[Floats, Floats]:
+    def _worst_odds(self, people: Ints, moves: Floats) -> Pair:
         """log of the worst odds at points for these people, and its gradient."""
         beside = moves - self.boundary[people]
         # |y - o|² for all pairs at once; the last column is the person.
@@ -212,17 +219,17 @@ class _OddsDescent:
             self.task.project(self.rows[people], candidates.points(np.concatenate(orders)))
             - self.own[people]
         )
-        people, ends = (
-            np.append(np.arange(self.rows.size), people),
-            np.concatenate([self.neighbours, ends]),
-        )
+        people = np.append(np.arange(self.rows.size), people)
+        ends = np.concatenate([self.neighbours, ends])
         high = np.full(people.size, np.inf)
         for fraction in _FRACTIONS:
             left = np.flatnonzero(np.isinf(high))
             high[left[self._has_class(fraction * ends[left], people[left])]] = fraction
         # A candidate that is refused once it is projected leads nowhere; a person's own nearest neighbour is accepted.
         leads = np.flatnonzero(np.isfinite(high))
-        people, ends, high = people[leads], ends[leads], high[leads]
+        people = people[leads]
+        ends = ends[leads]
+        high = high[leads]
         _, high = halved(
             lambda share: self._has_class(share[:, None] * ends, people),
             high - _FRACTIONS[0],

@@ -155,7 +155,8 @@ def own_variables(loaded: Model, X: Any) -> FeatureSpace:
 
 def own_columns(loaded: Model, table: pd.DataFrame) -> pd.DataFrame:
     """The columns that the model's preprocessing reads, in its order, where it knows them; else the table as it is."""
-    known, table = loaded.feature_names, loaded.with_unread(table)
+    known = loaded.feature_names
+    table = loaded.with_unread(table)
     if (
         loaded.preprocess is not None
         and known is not None

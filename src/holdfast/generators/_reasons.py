@@ -80,7 +80,8 @@ def main_reasons(
     0     debt   19  Too much debt  9,000  1,500   1.875
     0  savings             savings      0  4,000   0.800
     """
-    rows, notes = np.arange(len(recourse)), recourse.space.notes
+    rows = np.arange(len(recourse))
+    notes = recourse.space.notes
     table = []
     for row, counted in zip(rows, against(recourse, rows, accepted), strict=True):
         for one in counted[:most]:
@@ -101,7 +102,8 @@ def against(recourse: Recourse, rows: Ints, accepted: Any = None) -> list[list[A
 
     Where nothing counts that the person can change, it is what they cannot change: a refusal has reasons.
     """
-    space, targets = recourse.space, recourse.targets[rows]
+    space = recourse.space
+    targets = recourse.targets[rows]
     own = recourse.people.take(rows)
     refused = recourse.classifier.predict_index(own.points) != targets
     usual = np.empty(own.numbers.shape)
@@ -124,13 +126,15 @@ def _won(
     recourse: Recourse, own: Rows, numbers: Floats, targets: Ints, within_reach: bool
 ) -> Iterator[tuple[int, Against]]:
     """For each unprotected column and row: what the margin wins if this column alone is as in `numbers`."""
-    space, there = recourse.space, recourse.space.encode_numbers(numbers)
+    space = recourse.space
+    there = recourse.space.encode_numbers(numbers)
     today = least_margins(recourse.classifier, targets, own.points)
     for i, feature in enumerate(space.features):
         moved = np.flatnonzero(differs(numbers[:, i], own.numbers[:, i]))
         if feature.name in space.protected or not moved.size:
             continue
-        points, columns = own.points[moved], feature.places
+        points = own.points[moved]
+        columns = feature.places
         points[:, columns] = there[moved][:, columns]
         won = least_margins(recourse.classifier, targets[moved], points) - today[moved]
         for place, margin in zip(moved.tolist(), won.tolist(), strict=True):
@@ -159,10 +163,8 @@ def _usual(recourse: Recourse, target: int, accepted: Any) -> Floats:
             )
     usual = np.full(len(recourse.space.features), np.nan)
     for i, feature in enumerate(recourse.space.features):
-        known, ordered = (
-            people[~np.isnan(people[:, i]), i],
-            feature.kind not in (Kind.CATEGORICAL, Kind.BINARY),
-        )
+        known = people[~np.isnan(people[:, i]), i]
+        ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
         if ordered:
             usual[i] = np.median(known) if known.size else (feature.lower + feature.upper) / 2.0
         elif known.size:

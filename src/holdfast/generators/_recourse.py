@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier, Values
 from holdfast._deadline import NO_LIMIT, Deadline
+from holdfast._files import Place
 from holdfast._given import given_floats, given_row
 from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._scored import Tally
@@ -190,9 +190,11 @@ class Recourse(Shown):
         lower_bound, optimality_gap
             What is proven about the costs; neither is believed beyond what the costs themselves say.
         """
-        n, found = len(task), np.asarray(~np.isnan(points).any(axis=1))
+        n = len(task)
+        found = np.asarray(~np.isnan(points).any(axis=1))
         rows = np.flatnonzero(found)
-        cost, unknown = np.full(n, np.nan), np.full(n, np.nan)
+        cost = np.full(n, np.nan)
+        unknown = np.full(n, np.nan)
         cost[rows] = task.space.cost_l1(points[rows], task.people.take(rows))
         lower = (
             unknown
@@ -269,10 +271,11 @@ class Recourse(Shown):
         A line for each answer and each column that the trees read: `row` (counted from 0), `column`, whether the advice
         changes it, `at_least` and `at_most`, nan where there is no such end. All rows with all columns between their
         ends at once are accepted, which is proven. The columns to change are widened first, the largest change first,
-        and away from where the person is; ends are round numbers where some are inside. For trees only, alone or
-        under `TreeChanges` or `PlausibleShift`; an answer that is not proven itself has no region.
+        and away from where the person is; ends are round numbers where some are inside. Behind preprocessing a box
+        ends where the column's range does. For trees only, alone or under `TreeChanges` or `PlausibleShift`; an
+        answer that is not proven itself has no region.
         """
-        return regions_of(self)
+        return regions_of(self, self.answered.tolist())
 
     def certified_radius(self, rows: Ints) -> CertifiedRadius:
         """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""
@@ -312,7 +315,8 @@ class Recourse(Shown):
         row = given_row(row, len(self))
         if not self.found[row]:
             return str(self.reason[row])
-        before, after = self.people.numbers[row], self.answers[np.searchsorted(self.answered, row)]
+        before = self.people.numbers[row]
+        after = self.answers[np.searchsorted(self.answered, row)]
         return "; ".join(describe_change(self.space.features, self.space.notes, before, after))
 
     @property
@@ -348,7 +352,7 @@ class Recourse(Shown):
 
     def report(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         n_jobs: int | None = None,
         **options: Unpack[ReportOptions],

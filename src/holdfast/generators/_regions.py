@@ -8,6 +8,7 @@ ends     round numbers, where some lie between the answer and the end of what is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 _ROUNDED = 0.1
 
 
-def regions_of(result: Recourse) -> pd.DataFrame:
-    """For each answer and column the numbers between which every row is accepted; see `Recourse.regions`."""
+def regions_of(result: Recourse, rows: Iterable[int]) -> pd.DataFrame:
+    """For these rows, which have answers, the numbers between which every row is accepted; see `Recourse.regions`."""
     judges = {int(target): _judge(result, int(target)) for target in np.unique(result.targets)}
     parts = []
-    for row in result.answered.tolist():
+    for row in rows:
         person = result.people.take(np.array([row]))
         region = _Region(judges[int(result.targets[row])], result, person, row)
         parts += region.widened()
@@ -71,6 +72,14 @@ class _Region:
         self.spent = [float(spent[feature.places].sum()) for feature in self.space.features]
         worst = judge.worst(self.space, person)
         self.asked, self.forms = worst.asked, worst.forms
+        # Behind preprocessing, or in a space's own units, cuts are known within the ranges alone.
+        everywhere = judge.ensemble.decode is not None and judge.ensemble.score.before is None
+        features = [] if everywhere else self.space.features
+        self.known = {
+            i: (min(f.lower, self.own[i]), max(f.upper, self.own[i]))
+            for i, f in enumerate(features)
+            if i in self.asked.ends and not np.isnan(self.answer[i])
+        }
         boxes = outer_boxes(judge.ensemble.forest, worst.forms.worth, worst.asked, len(self.spent))
         fine = np.ones(boxes.tree.size, dtype=np.bool_)
         for i, number in enumerate(self.answer.tolist()):
@@ -92,7 +101,9 @@ class _Region:
             range(len(self.free)),
             key=lambda p: (not changed[self.free[p]], -self.spent[self.free[p]]),
         )
-        if not self._steps(self._met(-1), np.zeros(self.tree.size, dtype=np.intp), 1):
+        if not self._steps(self._met(-1), np.zeros(self.tree.size, dtype=np.intp), 1) or any(
+            not low <= self.answer[i] <= high for i, (low, high) in self.known.items()
+        ):
             return []
         for place in order:
             i = self.free[place]
@@ -149,11 +160,12 @@ class _Region:
         low, high = self.low[place], self.high[place]
         least, most = np.nan, np.nan
         if low > 0:
-            least = float(first_after(feature, ends[[low - 1]])[0])
+            # Whoever is between two steps, and stays there, is inside.
+            least = min(float(first_after(feature, ends[[low - 1]])[0]), answer)
             least = roundest(least, min(answer, least + _ROUNDED * (answer - least)), up=False)
         if high < ends.size:
-            most = float(last_until(feature, ends[[high]])[0])
+            most = max(float(last_until(feature, ends[[high]])[0]), answer)
             most = roundest(max(answer, most - _ROUNDED * (most - answer)), most, up=True)
-        # Whoever is within the range anyway needs no end.
-        least = np.nan if low > 0 and least <= feature.lower else least
-        return least, (np.nan if high < ends.size and most >= feature.upper else most)
+        ends_known = np.array(self.known.get(i, (-np.inf, np.inf)))
+        ends_known[np.isinf(ends_known)] = np.nan
+        return np.fmax(least, ends_known[0]), np.fmin(most, ends_known[1])

@@ -76,10 +76,8 @@ class CertifiedCandidates:
                 )
         for target in np.unique(task.targets).tolist():
             if target not in self.by_target:
-                label, known = (
-                    task.classifier.classes[target],
-                    [self.classifier.classes[t] for t in self.by_target],
-                )
+                label = task.classifier.classes[target]
+                known = [self.classifier.classes[t] for t in self.by_target]
                 raise InvalidInputError(
                     f"candidates: expected ones certified for class {label}, got {known}"
                 )
@@ -171,7 +169,8 @@ class RNCE(FromTable):
         for target in list(by_target):
             turns = by_target.pop(target)
             rows = np.flatnonzero(task.targets == target)
-            none, some = why_none(task, target, *turns, holds=holds), any(map(len, turns))
+            none = why_none(task, target, *turns, holds=holds)
+            some = any(map(len, turns))
             chooses = (
                 self.certified_candidates is None
                 and len(turns) == 1
@@ -201,7 +200,8 @@ class RNCE(FromTable):
         return known.space if isinstance(known, CertifiedCandidates) else known
 
     def _by_target(self, task: Task, deadline: Deadline) -> dict[int, Turns]:
-        targets, known = np.unique(task.targets).tolist(), self.candidates
+        targets = np.unique(task.targets).tolist()
+        known = self.candidates
         if isinstance(known, CertifiedCandidates):
             known.check(task)
         elif self.certified_candidates:
@@ -219,7 +219,8 @@ class RNCE(FromTable):
         deadline: Deadline,
     ) -> CertifiedCandidates:
         """Algorithm 2 with robustInit: which candidates does every model in Δ accept, as far as time allows to say?"""
-        points, by_target = read_candidates(self.candidates, space, classifier), {}
+        points = read_candidates(self.candidates, space, classifier)
+        by_target = {}
         accepted = accepted_candidates(self.candidates, space, classifier, targets)
         for target, mine in accepted.items():
             robust = _are_robust(decider, mine, target, deadline)

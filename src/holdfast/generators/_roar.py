@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats, Ints, Pair
 from holdfast.changes import PlausibleChanges
 from holdfast.generators._base import Generator, Proposals, Task
 from holdfast.generators._gradient import Aim, logistic_loss
@@ -100,7 +100,7 @@ class WorstTangent(Aim):
         size = _sizes(points, self.dual)
         return super().margins(points, rows) - self.radius * size
 
-    def slopes(self, points: Floats, rows: Ints) -> tuple[Floats, Floats]:
+    def slopes(self, points: Floats, rows: Ints) -> Pair:
         """These margins, and their gradients as far as the tangent's slope stays what it is."""
         values, gradients = super().slopes(points, rows)
         size = _sizes(points, self.dual)

@@ -64,9 +64,11 @@ class Robust(Generator):
                 "changes: expected PlausibleChanges(delta) for Robust to test against, got None"
             )
         kept, n = task.nothing(), len(task)
-        open_, step = np.ones(n, dtype=np.bool_), np.zeros(n)
+        open_ = np.ones(n, dtype=np.bool_)
+        step = np.zeros(n)
         # The demand that the last answer met, and the least that none met.
-        met, unmet = np.full(n, -1.0), np.full(n, np.inf)
+        met = np.full(n, -1.0)
+        unmet = np.full(n, np.inf)
         for n_rounds in range(1, self.max_rounds + 1):
             for demand in np.unique(step[open_]).tolist():
                 rows = np.flatnonzero(open_ & (step == demand))

@@ -79,7 +79,8 @@ def recourse_from(
     if len(factuals) == 0:
         raise InvalidInputError("factuals: expected at least one row, got none")
     loaded = load_model(model, threshold)
-    given, space = space, find_space(loaded, counterfactuals, space, factuals)
+    given = space
+    space = find_space(loaded, counterfactuals, space, factuals)
     for table, argument in ((factuals, "factuals"), (counterfactuals, "counterfactuals")):
         space.as_frame(table, argument)
     found = answered(factuals, counterfactuals, space)

@@ -57,7 +57,8 @@ class Stability:
 
     def reaches(self, points: Floats, tau: float) -> Bools:
         """Which points have at least this stability; the hopeless are found out by a part of their neighbours."""
-        k, enough = self.noise.shape[0], np.zeros(points.shape[0], dtype=np.bool_)
+        k = self.noise.shape[0]
+        enough = np.zeros(points.shape[0], dtype=np.bool_)
         hopeful = np.flatnonzero(self.at_most(points) >= tau)
         for start in range(0, hopeful.size, _POINTS):
             left = hopeful[start : start + _POINTS]
@@ -66,14 +67,16 @@ class Stability:
                 terms = np.hstack([terms, self._terms(points[left], slice(terms.shape[1], seen))])
                 spare = _HOPELESS * terms.std(axis=1) / math.sqrt(seen) if seen < k else 0.0
                 still = terms.mean(axis=1) + spare >= tau
-                left, terms = left[still], terms[still]
+                left = left[still]
+                terms = terms[still]
             enough[left] = True
         return enough
 
     def _terms(self, points: Floats, which: slice) -> Floats:
         """What these neighbours add to the mean, (points, neighbours)."""
         to_sums, noise, to_logits = self._layers
-        starts, moves = to_sums(points), noise[which]
+        starts = to_sums(points)
+        moves = noise[which]
         own = self._probability(self.classifier.logits(points))[:, None]
         terms = np.empty((points.shape[0], moves.shape[0]))
         size = max(1, _BLOCK // max(moves.shape[0], 1))
@@ -94,8 +97,10 @@ class Stability:
         network = self.classifier
         if not isinstance(network, Network):
             return np.asarray, self.noise, network.logits
-        weight, bias = network.weights[0], network.biases[0]
-        later, relu = None, "relu" in network.activations[:1]
+        weight = network.weights[0]
+        bias = network.biases[0]
+        later = None
+        relu = "relu" in network.activations[:1]
         if network.hidden:
             later = Network(
                 network.weights[1:], network.biases[1:], network.classes, network.activations[1:]
@@ -195,7 +200,8 @@ def stable_until_first(
     begin: Ints,
 ) -> Bools:
     """Which points are stable, for each person at least up to the first: what comes after it is not asked."""
-    stable, hopeful = np.zeros(fine.size, dtype=np.bool_), fine.copy()
+    stable = np.zeros(fine.size, dtype=np.bool_)
+    hopeful = fine.copy()
     hopeful[fine] = stability.at_most(points[fine]) >= tau
     asked = np.flatnonzero(for_the_first_time(hopeful, rows, points))
     size = 1

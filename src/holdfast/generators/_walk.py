@@ -50,8 +50,11 @@ def walk(
         How many pairs of a person and a candidate to look at before giving up.
     """
     found: dict[int, Floats] = {}
-    left, late = dict.fromkeys(rows.tolist(), skip), rows
-    met, meet, seen = 0, min(_FIRST + skip, len(candidates)), 0
+    left = dict.fromkeys(rows.tolist(), skip)
+    late = rows
+    met = 0
+    meet = min(_FIRST + skip, len(candidates))
+    seen = 0
     kept: dict[int, Ints] = {}
     ahead = 0 if test is None or candidates.by_tree else _KEPT
     while late.size and met < meet and not (met and deadline.over):
@@ -76,11 +79,10 @@ def walk(
             )
         waiting = [row for row in late.tolist() if row not in found]
         task.advance(late.size - len(waiting))
-        late, kept = (
-            np.array(waiting, dtype=np.intp),
-            {row: kept[row] for row in waiting if row in kept},
-        )
-        met, meet = meet, min(meet * _GROWTH, meet + _WIDEST, len(candidates))
+        late = np.array(waiting, dtype=np.intp)
+        kept = {row: kept[row] for row in waiting if row in kept}
+        met = meet
+        meet = min(meet * _GROWTH, meet + _WIDEST, len(candidates))
     task.advance(late.size)
     return found
 

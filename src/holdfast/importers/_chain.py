@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from holdfast._given import given_floats
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Values
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 
 Squash = Literal["sigmoid", "softmax"]
@@ -67,7 +67,7 @@ class Chain:
     folding: tuple[str, Floats, Floats] | None = None
     width: int | None = None
     flat: bool = True
-    classes: NDArray[Any] | None = None
+    classes: Values | None = None
 
     def affine(
         self, name: str, weight: ArrayLike, bias: ArrayLike | None, *, source: object = None
@@ -184,10 +184,12 @@ class Chain:
             raise UnsupportedModelError(
                 f"{loose} has no affine layer after it: expected logits at the end, without a ReLU"
             )
-        biases = [np.zeros(a.weight.shape[0]) if a.bias is None else a.bias for a in self.affines]
-        return Network(
-            [layer.weight for layer in self.affines], biases, self.classes, self.activations
-        )
+        weights = []
+        biases = []
+        for layer in self.affines:
+            weights.append(layer.weight)
+            biases.append(np.zeros(len(layer.weight)) if layer.bias is None else layer.bias)
+        return Network(weights, biases, self.classes, self.activations)
 
     def _check(self, name: str, *, started: bool = True, folding: bool = False) -> None:
         """Refuse what comes after the end; what needs a layer before it; and what a fold that waits cannot meet."""

@@ -7,13 +7,13 @@ import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
 
+from holdfast._files import Place
 from holdfast._network import Network
 from holdfast.errors import (
     FileFormatError,
@@ -27,7 +27,7 @@ from holdfast.importers._model import Model
 from holdfast.importers._objects import import_object
 
 
-def read_model(path: str | PathLike[str], *, trust_pickle: bool = False) -> Model:
+def read_model(path: Place, *, trust_pickle: bool = False) -> Model:
     """The model in a file.
 
     Parameters
@@ -51,7 +51,7 @@ def read_model(path: str | PathLike[str], *, trust_pickle: bool = False) -> Mode
     return import_object(read_object(path, trust_pickle=trust_pickle))
 
 
-def read_object(path: str | PathLike[str], *, trust_pickle: bool = False) -> Any:
+def read_object(path: Place, *, trust_pickle: bool = False) -> Any:
     """What is in a model file: the estimator or module itself, where the file holds one; see `read_model`."""
     file = Path(os.fspath(path))
     if not file.is_file():

@@ -30,6 +30,11 @@ _MISSING = ("none", "zero", "nan")
 
 def read_file(path: Path) -> Any:
     """The booster in a file."""
+    # LightGBM takes the whole process down where a text ends too soon.
+    if b"end of trees" not in path.read_bytes():
+        raise FileFormatError(
+            f"{path}: expected a model of LightGBM, got a text that ends too soon"
+        )
     try:
         return lightgbm.Booster(model_file=str(path))
     except (lightgbm.basic.LightGBMError, ValueError) as error:
@@ -95,11 +100,12 @@ def _model(booster: Any, labels: Any) -> Model:
     votes = Votes(
         forest,
         names,
-        _labels(booster, infos),
+        _labels(booster, infos, asked=bool((forest.category >= 0).any())),
         odds=steep == 1.0,
         band=half_band(lambda m: double_sigmoid(steep * m), float)
         if objective == "binary"
-        else 0.0,
+        # Probabilities of margins that are as near as this may be equal: exp, a sum and a division, rounded each.
+        else 1e-15,
     )
     return Model(
         ensemble(votes, labels, raw=names is not None, origin=Origin("lightgbm", text)),
@@ -170,13 +176,14 @@ def _tree(facts: dict[str, str], output: int, kinds: list[str | None]) -> Tree:
     )
 
 
-def _labels(booster: Any, infos: list[str]) -> tuple[Any, ...]:
+def _labels(booster: Any, infos: list[str], *, asked: bool) -> tuple[Any, ...]:
     """The categories of each column in the order of their codes: LightGBM codes the categorical columns of a frame."""
     kept = getattr(booster, "pandas_categorical", None)
     if not kept:
         return ()
     places = [i for i, info in enumerate(infos) if info != "none" and not info.startswith("[")]
-    if len(places) != len(kept):
+    # A column that is "none" may be one of categories too: then nobody knows whose they are, where trees ask for them.
+    if len(places) != len(kept) or (asked and "none" in infos):
         raise UnsupportedModelError(
             f"LightGBM: expected a categorical split column for each of the {len(kept)} columns of categories, "
             f"got {len(places)}; columns of one category alone, or beside numbered ones, are not supported"

@@ -201,7 +201,8 @@ class Model:
                 )
 
     def _read_by(self, decode: Decoder) -> Model:
-        scored, space = self.classifier, decode.space
+        scored = self.classifier
+        space = decode.space
         if not isinstance(scored, Scored):
             return replace(self, decode=decode)
         names = tuple(map(str, space.names))
@@ -231,7 +232,8 @@ class Model:
             A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
             columns are taken in the model's order.
         """
-        self.check_numbers(X)
+        if isinstance(self.classifier, Scored):
+            self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(self.with_unread(X), self.feature_names)
         table = X

@@ -7,13 +7,13 @@ exporters also store equal tensors once, and Δ over both contains Δ over the s
 
 from __future__ import annotations
 
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from holdfast._classifier import Values
+from holdfast._files import Place
 from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModelError
 from holdfast.importers._chain import Chain, ancestors
 from holdfast.importers._model import Model, qualified_name
@@ -49,7 +49,7 @@ def import_model(proto: Any) -> Model:
     return Model(_classifier(proto.graph).network())
 
 
-def read_file(path: str | PathLike[str]) -> Model:
+def read_file(path: Place) -> Model:
     """The model of an .onnx file, whose weights may be in a second file beside it (external data)."""
     try:
         proto = onnx.load(path, load_external_data=False)
@@ -81,7 +81,8 @@ def _fetch(tensor: Any, path: Path) -> None:
             "which is not there or is elsewhere"
         )
     try:
-        offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
+        offset = int(entries.get("offset", 0))
+        length = int(entries.get("length", -1))
         with source.open("rb") as file:
             file.seek(offset)
             tensor.raw_data = file.read(length)
@@ -182,7 +183,7 @@ def _result(node: Any, inputs: list[Value | None], rows: int) -> Value | tuple[V
     return OPERATORS[kind](operation)
 
 
-def _constant(operation: Node) -> NDArray[Any]:
+def _constant(operation: Node) -> Values:
     """A stored tensor, or numbers written out as an attribute."""
     for name, value in operation.attributes.items():
         if name == "value":
@@ -194,9 +195,9 @@ def _constant(operation: Node) -> NDArray[Any]:
     )
 
 
-def _array(tensor: Any) -> NDArray[Any]:
+def _array(tensor: Any) -> Values:
     try:
-        array: NDArray[Any] = numpy_helper.to_array(tensor)
+        array: Values = numpy_helper.to_array(tensor)
     except (TypeError, ValueError) as error:
         raise FileFormatError(
             f"expected the numbers of {tensor.name!r}, got unreadable data: {error}"

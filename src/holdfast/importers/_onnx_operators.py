@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from holdfast._classifier import Values
 from holdfast.errors import FileFormatError
 from holdfast.importers._chain import BATCH, Chain, Operation, relu, sigmoid
 
@@ -31,7 +31,7 @@ class AfterScores:
     chain: Chain
 
 
-Value = Chain | AfterScores | NDArray[Any]
+Value = Chain | AfterScores | Values
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Node(Operation):
         value: Value = self.inputs[0]
         return value
 
-    def constant(self, position: int) -> NDArray[Any] | None:
+    def constant(self, position: int) -> Values | None:
         """An input that must be stored in the graph; None where it is left out."""
         value = self.inputs[position] if position < len(self.inputs) else None
         if value is not None and not isinstance(value, np.ndarray):
@@ -58,7 +58,7 @@ class Node(Operation):
             )
         return value
 
-    def weights(self, position: int) -> NDArray[Any]:
+    def weights(self, position: int) -> Values:
         """A constant matrix."""
         value = self.constant(position)
         if value is None or value.ndim != 2:
@@ -117,7 +117,8 @@ def _dropout(node: Node) -> Chain:
 
 
 def _cast(node: Node) -> Value:
-    value, to = node.value, node.attributes["to"]
+    value = node.value
+    to = node.attributes["to"]
     if isinstance(value, AfterScores) and value.kind == "labels":
         return value
     if to not in _FLOAT_TYPES:
@@ -152,7 +153,7 @@ def _squeeze(node: Node) -> Value:
     return node.value.squeeze(node.label) if isinstance(node.value, Chain) else node.value
 
 
-def _shape(node: Node) -> NDArray[Any]:
+def _shape(node: Node) -> Values:
     """The rows are known only when the model is called; the columns are not needed to keep rows as they are."""
     dimensions = [BATCH, node.chain.width if node.chain.flat else None]
     return np.array(dimensions, dtype=object)[
@@ -160,21 +161,22 @@ def _shape(node: Node) -> NDArray[Any]:
     ]
 
 
-def _gather(node: Node) -> NDArray[Any]:
-    values, index = node.constant(0), node.constant(1)
+def _gather(node: Node) -> Values:
+    values = node.constant(0)
+    index = node.constant(1)
     if values is None or index is None or values.ndim != 1:
         raise node.refused("expected one size out of a shape")
     return np.array(values[index], dtype=object)
 
 
-def _unsqueeze(node: Node) -> NDArray[Any]:
+def _unsqueeze(node: Node) -> Values:
     values = node.constant(0)
     if values is None or values.size != 1:
         raise node.refused("expected a single size")
     return values.reshape(1)
 
 
-def _transpose(node: Node) -> NDArray[Any]:
+def _transpose(node: Node) -> Values:
     return node.weights(0).T
 
 
@@ -196,7 +198,8 @@ def _linear_classifier(node: Node) -> tuple[AfterScores, AfterScores]:
         )
     weights = coefficients.reshape(len(biases), -1)
     if len(biases) == 2 and (weights[0] == -weights[1]).all() and biases[0] == -biases[1]:
-        weights, biases = weights[1:], biases[1:]
+        weights = weights[1:]
+        biases = biases[1:]
     chain = replace(
         node.chain.affine(node.label, weights, biases),
         classes=classes if classes.size else None,
@@ -206,7 +209,7 @@ def _linear_classifier(node: Node) -> tuple[AfterScores, AfterScores]:
     return AfterScores("labels", chain), AfterScores("scores", chain)
 
 
-def _class_labels(node: Node, integers: str) -> NDArray[Any]:
+def _class_labels(node: Node, integers: str) -> Values:
     strings = node.attributes.get("classlabels_strings")
     return (
         _decoded(node, strings)
@@ -215,7 +218,7 @@ def _class_labels(node: Node, integers: str) -> NDArray[Any]:
     )
 
 
-def _decoded(node: Node, labels: list[Any]) -> NDArray[Any]:
+def _decoded(node: Node, labels: list[Any]) -> Values:
     try:
         return np.array([label.decode() if isinstance(label, bytes) else label for label in labels])
     except UnicodeDecodeError as error:

@@ -62,10 +62,8 @@ class Steps:
     @property
     def unread(self) -> frozenset[str]:
         """The columns that a `ColumnTransformer` drops."""
-        first, names = (
-            _first_step(self.transformers[0]),
-            list(column_names(self.transformers[0]) or ()),
-        )
+        first = _first_step(self.transformers[0])
+        names = list(column_names(self.transformers[0]) or ())
         if not isinstance(first, ColumnTransformer):
             return frozenset()
         parts = [name for name, part, _ in first.transformers_ if part != "drop"]
@@ -97,7 +95,8 @@ def import_model(model: Any) -> Model:
 
 def _at_its_threshold(model: Model, threshold: float, first: bool) -> Model:
     """A threshold for the first class is one for the second from the other side; trees mind the last bit of it."""
-    second, trees = 1.0 - threshold if first else threshold, model.classifier
+    second = 1.0 - threshold if first else threshold
+    trees = model.classifier
     if not isinstance(trees, TreeEnsemble):
         return model.at(second)
     check_threshold(second)
@@ -172,7 +171,8 @@ def own_threshold(model: Any) -> tuple[Any, float | None, bool]:
     if not isinstance(model, FixedThresholdClassifier | TunedThresholdClassifierCV):
         return model, None, False
     _check_fitted(model)
-    inner, tuned = model.estimator_, isinstance(model, TunedThresholdClassifierCV)
+    inner = model.estimator_
+    tuned = isinstance(model, TunedThresholdClassifierCV)
     if model.response_method not in ("auto", "predict_proba"):
         raise UnsupportedModelError(
             f"{type(model).__name__}: expected a threshold on probabilities, got one on scores"
@@ -191,7 +191,8 @@ def own_threshold(model: Any) -> tuple[Any, float | None, bool]:
 def _calibrated(model: Any) -> Model:
     """One classifier, fitted before, under a sigmoid: p = 1 / (1 + exp(a f + b)) of its score f, a < 0."""
     _check_fitted(model)
-    name, parts = type(model).__name__, model.calibrated_classifiers_
+    name = type(model).__name__
+    parts = model.calibrated_classifiers_
     if model.method != "sigmoid":
         raise UnsupportedModelError(
             f"{name}(method={model.method!r}): expected 'sigmoid', which is one map of the margin"
@@ -201,7 +202,8 @@ def _calibrated(model: Any) -> Model:
             f"{name}: expected one classifier of two classes, fitted before, got a mean over {len(parts)} folds and "
             f"{len(model.classes_)} classes; ensemble=False or a FrozenEstimator gives one"
         )
-    inner, sigmoid = parts[0].estimator, parts[0].calibrators[0]
+    inner = parts[0].estimator
+    sigmoid = parts[0].calibrators[0]
     if not sigmoid.a_ < 0.0:
         raise UnsupportedModelError(
             f"{name}: expected a sigmoid that rises with the score, got a = {sigmoid.a_}"

@@ -83,6 +83,10 @@ def _histogram(model: Any) -> tuple[Forest, dict[str, Any]]:
     order = np.arange(model.n_features_in_)
     labels: list[Any] = [None] * model.n_features_in_
     known: list[frozenset[int] | None] = [None] * model.n_features_in_
+    if model.is_categorical_ is not None and not hasattr(model, "feature_names_in_"):
+        raise UnsupportedModelError(
+            "HistGradientBoostingClassifier: expected a table with column names for categories, got an array"
+        )
     if model.is_categorical_ is not None:
         asked = np.asarray(model.is_categorical_)
         order = np.concatenate([np.flatnonzero(asked), np.flatnonzero(~asked)])

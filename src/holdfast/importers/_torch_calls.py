@@ -38,7 +38,8 @@ class Call(Operation):
 
 
 def _linear(call: Call) -> Chain:
-    weight, bias = call.option(1, "weight", None), call.option(2, "bias", None)
+    weight = call.option(1, "weight", None)
+    bias = call.option(2, "bias", None)
     if not isinstance(weight, torch.Tensor) or not isinstance(bias, torch.Tensor | None):
         raise call.refused("expected a weight and a bias that are parameters, got others")
     numbers = None if bias is None else _numbers(call, bias)
@@ -91,7 +92,8 @@ def _softmax(call: Call) -> Chain:
 
 
 def _flatten(call: Call) -> Chain:
-    start, end = call.option(1, "start_dim", 0), call.option(2, "end_dim", -1)
+    start = call.option(1, "start_dim", 0)
+    end = call.option(2, "end_dim", -1)
     if (start, end) == (0, -1) and call.chain.width == 1:
         return call.chain.squeeze(call.label)
     if start != 1 or end not in (1, -1):

@@ -69,9 +69,9 @@ def _classifier(model: Any) -> Model:
         )
     if np.ndim(model.n_classes_) or getattr(model, "n_classes_", 2) < 2:
         raise UnsupportedModelError("XGBClassifier: expected one label of two or more classes")
-    used = None
-    if booster.attr("best_iteration") is not None and model.early_stopping_rounds is not None:
-        used = int(booster.attr("best_iteration")) + 1
+    # Its predictions end at the best round wherever one is known, however it came to be known.
+    best = booster.attr("best_iteration")
+    used = None if best is None else int(best) + 1
     return _model(booster, labels=model.classes_.tolist(), classifier=model, used=used)
 
 

@@ -130,7 +130,8 @@ def accepted_by(model: object, today: Model, points: Floats, targets: Ints) -> B
 
 def valid_rows(recourse: Recourse, model: object = None) -> Floats:
     """1 where the model, today's unless another is given, gives the answer its target class, else 0."""
-    points, targets = recourse.points[recourse.answered], recourse.targets[recourse.answered]
+    points = recourse.points[recourse.answered]
+    targets = recourse.targets[recourse.answered]
     if model is not None:
         return _spread(recourse, accepted_by(model, recourse.model, points, targets))
     return _spread(

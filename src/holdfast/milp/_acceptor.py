@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast._network import Bools, Floats, Ints, Network
+from holdfast._network import Bools, Floats, Ints, Network, Pair
 from holdfast.bounds._layers import margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.changes._parameters import down_up
@@ -21,7 +21,7 @@ from holdfast.milp._domain import Domain
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # The least and the greatest preactivation of each neuron of a layer over a domain.
-Range = tuple[Floats, Floats]
+Range = Pair
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ class Acceptor:
                 if o >= 0
             ]
             outputs.append(_sum(*(s * term[o] for s, end, o in parts for term in ends[-1][end])))
-        rows, offsets = np.stack(outputs)[:, :-1], np.stack(outputs)[:, -1]
+        rows = np.stack(outputs)[:, :-1]
+        offsets = np.stack(outputs)[:, -1]
         if len(ends) == 1:
             return cls((), (), (), rows, offsets, absolute)
         first = np.concatenate([_sum(*end) for end in ends[0]])
@@ -106,7 +107,8 @@ class Acceptor:
 
     def layers(self, points: Floats) -> tuple[list[Floats], Floats]:
         """The preactivations of each hidden layer at some points, and the margins, (n, ...) each."""
-        values, before = np.concatenate([points, np.abs(points[:, self.absolute])], axis=1), []
+        values = np.concatenate([points, np.abs(points[:, self.absolute])], axis=1)
+        before = []
         for weight, bias, relu in zip(self.weights, self.biases, self.rectified, strict=True):
             before.append(values @ weight.T + bias)
             values = np.maximum(before[-1], 0.0) if relu else before[-1]
@@ -118,13 +120,12 @@ class Acceptor:
         A neuron that only helps the margins must not be overstated, which is not convex and may need a binary; one
         that only harms must not be understated, which is convex.
         """
-        helps, harms = (
-            np.asarray((self.rows > 0.0).any(axis=0)),
-            np.asarray((self.rows < 0.0).any(axis=0)),
-        )
+        helps = np.asarray((self.rows > 0.0).any(axis=0))
+        harms = np.asarray((self.rows < 0.0).any(axis=0))
         needed = [(helps, harms)]
         for weight in self.weights[:0:-1]:
-            positive, negative = weight > 0.0, weight < 0.0
+            positive = weight > 0.0
+            negative = weight < 0.0
             helps, harms = (
                 np.asarray(positive[helps].any(axis=0) | negative[harms].any(axis=0)),
                 np.asarray(positive[harms].any(axis=0) | negative[helps].any(axis=0)),
@@ -148,7 +149,8 @@ def layer_ranges(acceptor: Acceptor, domain: Domain) -> tuple[list[Range], Float
     size = np.maximum(np.abs(domain.lower), np.abs(domain.upper))
     size, terms = np.concatenate([size, size[acceptor.absolute]]), size.shape[0]
     for i, (weight, bias) in enumerate(zip(acceptor.weights, acceptor.biases, strict=True)):
-        size, terms = np.abs(weight) @ size + np.abs(bias), terms + weight.shape[1]
+        size = np.abs(weight) @ size + np.abs(bias)
+        terms = terms + weight.shape[1]
         slack = rounding(terms * (i + 1), size)
         both = np.concatenate([weight, -weight]), np.concatenate([bias, -bias])
         high, minus_low = np.split(_walk_back(acceptor, ranges, domain, *both), 2)
@@ -179,7 +181,8 @@ def _walk_back(
                 (low >= 0.0).astype(np.float64),
             )
             floor = np.where(unstable, (high > -low).astype(np.float64), chord)
-            positive, negative = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
+            positive = np.maximum(matrix, 0.0)
+            negative = np.minimum(matrix, 0.0)
             constant = constant - positive @ np.where(unstable, chord * low, 0.0)
             matrix = positive * chord + negative * floor
         constant = constant + matrix @ acceptor.biases[k]

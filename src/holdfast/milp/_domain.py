@@ -79,9 +79,12 @@ class Domain:
     @classmethod
     def of(cls, space: FeatureSpace, person: Rows) -> Domain:
         """The domain of one person."""
-        numbers, factual = person.numbers[0], person.points[0]
+        numbers = person.numbers[0]
+        factual = person.points[0]
         lower, upper = np.concatenate(space.bounds_for(person))
-        low, high, step = factual.copy(), factual.copy(), np.zeros_like(factual)
+        low = factual.copy()
+        high = factual.copy()
+        step = np.zeros_like(factual)
         grids: dict[int, Places] = {}
         features: list[Ints] = []
         groups: tuple[list[Ints], ...] = ([], [])
@@ -106,14 +109,17 @@ class Domain:
             if feature.direction is Direction.IMMUTABLE or (gone and not feature.fillable):
                 continue
             if feature.one_hot:
-                low[variables], high[variables] = lower[variables], upper[variables]
+                low[variables] = lower[variables]
+                high[variables] = upper[variables]
                 step[variables] = np.where(low[variables] < high[variables], 1.0, 0.0)
                 grids |= dict.fromkeys(feature.variables, _LABEL)
                 continue
             if possible is not None:
                 values = np.unique(feature.blocks[possible, 0])
-                low[variables], high[variables] = values[0], values[-1]
-                step[variables], grids[feature.variables[0]] = np.inf, values
+                low[variables] = values[0]
+                high[variables] = values[-1]
+                step[variables] = np.inf
+                grids[feature.variables[0]] = values
                 continue
             least, most = np.concatenate(reach(feature, None if gone else numbers[i : i + 1], 1))
             if least <= most:
@@ -168,12 +174,15 @@ class Domain:
 
     def limited(self, span: Floats) -> Domain:
         """The part where no variable moves further than its span."""
-        low, high = np.maximum(self.low, self.own - span), np.minimum(self.high, self.own + span)
+        low = np.maximum(self.low, self.own - span)
+        high = np.minimum(self.high, self.own + span)
         for i in self.grids:
             low[i], high[i] = self._nearest(i, low[i], -1.0), self._nearest(i, high[i], 1.0)
         empty = low > high
-        low, high = np.where(empty, self.own, low), np.where(empty, self.own, high)
-        lower, upper = np.minimum(low, self.own), np.maximum(high, self.own)
+        low = np.where(empty, self.own, low)
+        high = np.where(empty, self.own, high)
+        lower = np.minimum(low, self.own)
+        upper = np.maximum(high, self.own)
         return replace(self, low=low, high=high, lower=lower, upper=upper)
 
     # ------------------------------------------------------------------ between the values that are possible
@@ -191,7 +200,8 @@ class Domain:
 
     def gap(self, i: int, value: float) -> tuple[float, float] | None:
         """The possible values of variable i next to a value, to the last bit; None where the value itself is one."""
-        below, above = self._nearest(i, value, 1.0), self._nearest(i, value, -1.0)
+        below = self._nearest(i, value, 1.0)
+        above = self._nearest(i, value, -1.0)
         own = float(self.own[i])
         below, above = (max(below, own), above) if own <= value else (below, min(above, own))
         return None if value in (below, above) or not below < above else (below, above)
@@ -201,7 +211,8 @@ class Domain:
 
         Where a grid is finer than rounding, the value itself: as if there were no grid.
         """
-        low, high = float(self.low[i]), float(self.high[i])
+        low = float(self.low[i])
+        high = float(self.high[i])
         value = min(value, high) if side > 0.0 else max(value, low)
         if not low <= value <= high:
             return -side * np.inf
@@ -209,11 +220,13 @@ class Domain:
         if places is None:
             return value
         if isinstance(places, np.ndarray):
-            options, otherwise = places, -side * np.inf
+            options = places
+            otherwise = -side * np.inf
         else:
             grid, scaling = places
             numbers = grid.nearest(scaling.estimate(np.array([value]))) + np.arange(-2.0, 3.0)
-            options, otherwise = scaling.apply(grid.value(numbers)), value
+            options = scaling.apply(grid.value(numbers))
+            otherwise = value
         good = options[side * options <= side * value]
         beyond = good.size < options.size or isinstance(places, np.ndarray)
         return float(good[-1 if side > 0 else 0]) if good.size and beyond else otherwise
@@ -228,7 +241,8 @@ class Domain:
         """
         base = matrix @ self.own
         room = np.where(matrix > 0.0, self.upper - self.own, self.own - self.lower)
-        rate, price = np.abs(matrix), np.broadcast_to(self.weights, matrix.shape).copy()
+        rate = np.abs(matrix)
+        price = np.broadcast_to(self.weights, matrix.shape).copy()
         for group in self.groups:
             own = group[self.own[group].argmax()]
             movable = self.upper[group] > self.lower[group]

@@ -78,7 +78,9 @@ def _count_changes(builder: ProgramBuilder, domain: Domain, columns: list[int], 
         switch = builder.binary()
         switches.append(switch)
         for v in free:
-            own, lower, upper = domain.own[v], domain.lower[v], domain.upper[v]
+            own = domain.own[v]
+            lower = domain.lower[v]
+            upper = domain.upper[v]
             builder.row([columns[v], switch], [1.0, np.nextafter(own - upper, -np.inf)], upper=own)
             builder.row([columns[v], switch], [1.0, np.nextafter(own - lower, np.inf)], lower=own)
     builder.row(switches, np.ones(len(switches)), upper=float(most))

@@ -44,7 +44,9 @@ class RecourseProgram:
     def __init__(
         self, domain: Domain, limits: PointLimits, acceptors: list[Acceptor], demand: float = 0.0
     ) -> None:
-        self.domain, self.limits, self.demand = domain, limits, demand
+        self.domain = domain
+        self.limits = limits
+        self.demand = demand
         self.builder = ProgramBuilder()
         self.columns = add_person(self.builder, domain, limits)
         self._written: list[_Written] = []
@@ -82,7 +84,8 @@ class RecourseProgram:
 
     def push(self, point: Floats, extra: float) -> Floats | None:
         """The cheapest point with the same steps and active neurons and, relatively, so much more margin."""
-        lower, upper = self.program.lower.copy(), self.program.upper.copy()
+        lower = self.program.lower.copy()
+        upper = self.program.upper.copy()
         for one in self._written:
             for inactive, before in zip(
                 one.inactive, one.acceptor.layers(point[None, :])[0], strict=True
@@ -107,16 +110,21 @@ class RecourseProgram:
         inputs = np.concatenate(
             [self.columns, np.array([*map(self._size_of, acceptor.absolute)], dtype=np.intp)]
         )
-        needed, (ranges, size, terms) = acceptor.needed(), layer_ranges(acceptor, self.domain)
+        needed = acceptor.needed()
+        (ranges, size, terms) = layer_ranges(acceptor, self.domain)
         binaries = []
         for i, (low, high) in enumerate(ranges):
             helps, harms = needed[i]
-            alive, bias, relu = inputs >= 0, acceptor.biases[i], acceptor.rectified[i]
-            before, weight = inputs[alive], acceptor.weights[i][:, alive]
+            alive = inputs >= 0
+            bias = acceptor.biases[i]
+            relu = acceptor.rectified[i]
+            before = inputs[alive]
+            weight = acceptor.weights[i][:, alive]
             inputs, inactive = np.full((2, weight.shape[0]), -1, dtype=np.intp)
             dead = (high <= 0.0) & relu
             for j in np.flatnonzero(~dead & (helps | harms)):
-                above, below = bool(helps[j]), bool(harms[j])
+                above = bool(helps[j])
+                below = bool(harms[j])
                 key = (
                     weight[j].tobytes(),
                     bias[j].tobytes(),
@@ -141,7 +149,8 @@ class RecourseProgram:
     def _size_of(self, i: int) -> int:
         """A variable >= |x_i|: it only ever harms, so its lower side is enough."""
         if i not in self._absolute:
-            lower, upper = self.domain.lower[i], self.domain.upper[i]
+            lower = self.domain.lower[i]
+            upper = self.domain.upper[i]
             size = self.builder.variable(0.0, max(-lower, upper))
             self.builder.row([size, self.columns[i]], [1.0, -1.0], lower=0.0)
             self.builder.row([size, self.columns[i]], [1.0, 1.0], lower=0.0)
@@ -165,7 +174,8 @@ class RecourseProgram:
         low, high = ends
         builder = self.builder
         v = builder.variable(max(low, 0.0) if relu else low, high)
-        columns, values = np.append(inputs, v), np.append(-weight, 1.0)
+        columns = np.append(inputs, v)
+        values = np.append(-weight, 1.0)
         if low >= 0.0 or not relu:
             builder.row(columns, values, bias, bias)
             return v, -1

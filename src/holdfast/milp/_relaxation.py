@@ -16,7 +16,7 @@ from typing import Any
 import highspy
 import numpy as np
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Pair
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Products too small to be rounded relatively are off by less than this.
@@ -53,7 +53,8 @@ class Program:
         cost.
         """
         units = _power(np.maximum(np.abs(self.lower), np.abs(self.upper)))
-        rows, cost = self.rows * units, self.cost * units
+        rows = self.rows * units
+        cost = self.cost * units
         row_units = 1.0 / _power(np.abs(rows).max(axis=1, initial=0.0))
         cost_unit = 1.0 / float(_power(np.abs(cost).max(initial=0.0)))
         ends = self.lower / units, self.upper / units
@@ -109,11 +110,14 @@ class Relaxation:
         self.solver = highspy.Highs()
         for name, value in _OPTIONS.items():
             self.solver.setOptionValue(name, value)
-        model, program = highspy.HighsLp(), self.program
+        model = highspy.HighsLp()
+        program = self.program
         model.num_row_, model.num_col_ = program.rows.shape
         model.col_cost_ = program.cost
-        model.col_lower_, model.col_upper_ = program.lower, program.upper
-        model.row_lower_, model.row_upper_ = program.row_lower, program.row_upper
+        model.col_lower_ = program.lower
+        model.col_upper_ = program.upper
+        model.row_lower_ = program.row_lower
+        model.row_upper_ = program.row_upper
         places, columns = np.nonzero(program.rows)
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_ = np.searchsorted(
@@ -125,7 +129,8 @@ class Relaxation:
 
     def solve(self, lower: Floats, upper: Floats) -> SolvedProgram:
         """The least cost for these ranges of the variables."""
-        low, high = lower / self.units, upper / self.units
+        low = lower / self.units
+        high = upper / self.units
         solution = self.run(lower, upper)
         if solution is not None:
             values, multipliers = solution
@@ -143,16 +148,14 @@ class Relaxation:
         known, ray = False, np.empty(0)
         if self.solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
             _, known, ray = self.solver.getDualRay()
-        rays, nothing = (
-            np.asarray(ray)[None, :] if known else np.eye(self.row_units.size),
-            np.zeros_like(low),
-        )
+        rays = np.asarray(ray)[None, :] if known else np.eye(self.row_units.size)
+        nothing = np.zeros_like(low)
         for multipliers in np.concatenate([rays, -rays]):
             if self._bound(multipliers, nothing, low, high)[0] > 0.0:
                 return SolvedProgram(np.inf, None, nothing)
         return SolvedProgram(-np.inf, None, nothing)
 
-    def run(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats] | None:
+    def run(self, lower: Floats, upper: Floats) -> Pair | None:
         """The solver's point and its multipliers of the rows; nothing is proven by them."""
         numbers = np.arange(lower.size, dtype=np.int32)
         self.solver.changeColsBounds(lower.size, numbers, lower / self.units, upper / self.units)

@@ -87,10 +87,8 @@ def page(summary: Summary) -> str:
     False
     """
     table = pd.DataFrame() if summary.table is None else summary.table
-    shown, count = (
-        table.iloc[: summary.most],
-        len(table) if summary.total is None else summary.total,
-    )
+    shown = table.iloc[: summary.most]
+    count = len(table) if summary.total is None else summary.total
     named = f"{summary.rows}: {count:,}"
     columns = [(_label("row" if shown.index.name is None else shown.index.name), "left")]
     columns += [(_label(name), _side(dtype)) for name, dtype in shown.dtypes.items()]

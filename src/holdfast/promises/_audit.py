@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import checker
+from holdfast._classifier import Ints
+from holdfast._files import Place
 from holdfast._given import whole_number
 from holdfast._parallel import jobs, spread, workers
 from holdfast._progress import progress_bar
@@ -34,7 +35,7 @@ _PART = 16
 
 
 def audit(
-    ledger: Ledger | str | os.PathLike[str],
+    ledger: Ledger | Place,
     model: object,
     *,
     space: FeatureSpace | None = None,
@@ -95,27 +96,26 @@ def audit(
     if space is not None and not isinstance(space, FeatureSpace):
         raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
     last, head = ledger.end
-    promised, pages, groups = ledger.terms, [], []
+    promised = ledger.terms
+    pages = []
+    groups = []
     spans = [ledger.file.spans(terms.hash, last) for terms in promised]
     newcomer = Newcomer.of(model, space, threshold, promised)
     _check_complete(spans, last)
-    codes, margin, targets = (
-        np.zeros(last, np.int8),
-        np.full(last, np.nan),
-        np.empty(last, dtype=object),
-    )
+    codes = np.zeros(last, np.int8)
+    margin = np.full(last, np.nan)
+    targets = np.empty(last, dtype=object)
     left = np.full(last, np.nan) if radius else None
     bar = progress_bar("audit", last, wanted=progress, long=_LONG)
     with jobs(n_jobs), bar as advance:
         for terms, mine in zip(promised, spans, strict=True):
-            auditor, totals = (
-                Auditor(newcomer, terms, ledger, mine, batch),
-                np.zeros(len(STATUSES), dtype=np.int64),
-            )
+            auditor = Auditor(newcomer, terms, ledger, mine, batch)
+            totals = np.zeros(len(STATUSES), dtype=np.int64)
             labels = as_objects([*terms.classifier.classes.tolist(), None])
             for some in _in_parts(auditor, ledger, mine, batch, radius):
                 for places, judged, promised_classes, own in some.rows:
-                    codes[places], margin[places] = judged.codes, judged.margin
+                    codes[places] = judged.codes
+                    margin[places] = judged.margin
                     # What was erased has a class beyond all others.
                     targets[places] = labels[np.minimum(promised_classes, len(labels) - 1)]
                     if left is not None:
@@ -157,7 +157,7 @@ class _Part(NamedTuple):
 
 
 def _in_parts(
-    auditor: Auditor, ledger: Ledger, spans: NDArray[np.int64], batch: int, radius: bool
+    auditor: Auditor, ledger: Ledger, spans: Ints, batch: int, radius: bool
 ) -> Iterator[_Part]:
     """The pages with these (first, size) by parts of as many promises, whoever judges them; in their order."""
     ends = np.cumsum(spans[:, 1])
@@ -169,7 +169,7 @@ def _in_parts(
 
 
 def _judge_part(
-    auditor: Auditor, file: LedgerFile | Path, batch: int, radius: bool, spans: NDArray[np.int64]
+    auditor: Auditor, file: LedgerFile | Path, batch: int, radius: bool, spans: Ints
 ) -> _Part:
     if isinstance(file, Path):
         opened = LedgerFile(file, create=False)
@@ -189,7 +189,7 @@ def _judge_part(
     return _Part(done, auditor.used_fold)
 
 
-def _check_complete(spans: list[NDArray[np.int64]], last: int) -> None:
+def _check_complete(spans: list[Ints], last: int) -> None:
     """Refuse to speak for a ledger whose pages do not have every promise, each once."""
     seen = np.concatenate([np.empty((0, 2), np.int64), *spans])
     seen = seen[np.argsort(seen[:, 0], kind="stable")]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import Changes, Ellipsoid, PlausibleChanges, TreeChanges
 from holdfast.changes._parameters import p_norm_above
@@ -47,7 +47,7 @@ class ModelComparison:
 
     how: str
     why_not: str = ""
-    deviations: tuple[tuple[Floats, Floats], ...] = ()
+    deviations: tuple[Pair, ...] = ()
     models: tuple[Any, Any] | None = None
 
     def distance(self, norm: float, biases: bool) -> float:
@@ -144,11 +144,15 @@ def compare(
     if isinstance(folded, str):
         return ModelComparison("", folded)
     errors: list[tuple[Floats | float, Floats | float]] = [(0.0, 0.0)] * len(old.weights)
-    how, today, moved = "parameters", old, network
+    how = "parameters"
+    today = old
+    moved = network
     if folded is not None or not terms.threshold == threshold == 0.5:
-        how, today = "folded", as_network(terms.decision)
+        how = "folded"
+        today = as_network(terms.decision)
         if folded is not None:
-            moved, errors[0] = folded.network, (folded.weight_error, folded.bias_error)
+            moved = folded.network
+            errors[0] = (folded.weight_error, folded.bias_error)
         moved, error = _shifted(moved, threshold)
         errors[-1] = (errors[-1][0], errors[-1][1] + error)
     deviations = []

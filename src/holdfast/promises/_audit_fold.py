@@ -68,7 +68,8 @@ class Fold:
         the difference of its inputs on by |W|, and adds the rounding of its own sums, in both. nan or infinite where
         numbers get too large, which says nothing about any margin.
         """
-        size, error = np.zeros(0), np.zeros(0)
+        size = np.zeros(0)
+        error = np.zeros(0)
         with np.errstate(over="ignore", invalid="ignore"):
             for i, (weight, bias) in enumerate(
                 zip(self.original.weights, self.original.biases, strict=True)
@@ -100,10 +101,14 @@ def fold(old: FeatureSpace, new: FeatureSpace, network: Network, reach: Floats) 
     reach
         The largest |u| of each variable over the promises.
     """
-    n_old, n_new = old.n_variables, new.n_variables
-    weights, offset = network.weights[0], np.zeros(n_new)
-    folded, weight_error = np.zeros((weights.shape[0], n_old)), np.zeros((weights.shape[0], n_old))
-    noise, new_reach = np.zeros(n_new), np.zeros(n_new)
+    n_old = old.n_variables
+    n_new = new.n_variables
+    weights = network.weights[0]
+    offset = np.zeros(n_new)
+    folded = np.zeros((weights.shape[0], n_old))
+    weight_error = np.zeros((weights.shape[0], n_old))
+    noise = np.zeros(n_new)
+    new_reach = np.zeros(n_new)
     for feature in new.features:
         if feature.name not in old.names:
             return f"the new model reads the column {feature.name!r}, which these promises do not record"
@@ -115,7 +120,8 @@ def fold(old: FeatureSpace, new: FeatureSpace, network: Network, reach: Floats) 
             return f"column {feature.name!r} is encoded in another way than one scaled number or the same categories"
         for u, v in pairs:
             if feature.one_hot or before.scaling == feature.scaling:
-                folded[:, u], new_reach[v] = weights[:, v], reach[u]
+                folded[:, u] = weights[:, v]
+                new_reach[v] = reach[u]
                 continue
             try:
                 slope, offset[v] = map(float, _change(before.scaling, feature.scaling))
@@ -175,7 +181,8 @@ def _paired(before: Feature, after: Feature) -> list[tuple[int, int]] | None:
 
 def _change(before: Scaling, after: Scaling) -> tuple[Fraction, Fraction]:
     """(a, c) with v = a u + c, exactly."""
-    (s_old, o_old), (s_new, o_new) = before.line(), after.line()
+    (s_old, o_old) = before.line()
+    (s_new, o_new) = after.line()
     return s_new / s_old, o_new - s_new / s_old * o_old
 
 

@@ -6,12 +6,13 @@ import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast._files import Document
 from holdfast._network import Bools, Floats, Ints, Values
 from holdfast._shown import HEAD, Shown, Summary
 from holdfast.errors import FileFormatError
@@ -91,7 +92,7 @@ class Group:
     def __repr__(self) -> str:
         return f"Group({self.terms!r}, distance {self.distance:.4g}: {_listed(self.totals)})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The group as plain JSON-able data."""
         changes = self.terms.changes
         return {
@@ -157,7 +158,7 @@ class Audit(Shown):
         return int(self.codes.shape[0])
 
     @property
-    def numbers(self) -> NDArray[np.int64]:
+    def numbers(self) -> Ints:
         """Where each promise stands in the ledger: 1, 2, ..."""
         return np.arange(1, len(self) + 1)
 
@@ -177,7 +178,8 @@ class Audit(Shown):
 
     def _keys(self, rows: Ints) -> Values:
         """Whose promise some are, given in rising order; a million keys take a moment, so each page is read once."""
-        keys, ends = np.empty(len(rows), dtype=object), np.cumsum([page[1] for page in self.pages])
+        keys = np.empty(len(rows), dtype=object)
+        ends = np.cumsum([page[1] for page in self.pages])
         places = np.searchsorted(ends, rows, side="right")
         for place in np.unique(places).tolist():
             first, size, _, text = self.pages[place]
@@ -240,7 +242,7 @@ class Audit(Shown):
             index=pd.Index(self.numbers[rows], name="number"),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Everything but the single promises, as plain JSON-able data."""
         return {
             "format": "holdfast-audit",

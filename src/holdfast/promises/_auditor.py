@@ -108,11 +108,12 @@ class Auditor:
     newcomer: Newcomer
     terms: Terms
     ledger: Ledger
-    spans: NDArray[np.int64]
+    spans: Ints
     batch: int
 
     def __post_init__(self) -> None:
-        newcomer, terms = self.newcomer, self.terms
+        newcomer = self.newcomer
+        terms = self.terms
         self.space = self._reading()
         self.same = self.space is not None and same_encoding(terms.space, self.space)
         folded = None
@@ -157,7 +158,9 @@ class Auditor:
 
     def _reading(self) -> FeatureSpace | None:
         """How the new model reads the promised rows, to the last bit; None if no feature space says it."""
-        loaded, given, promised = self.newcomer.loaded, self.newcomer.space, self.terms.space
+        loaded = self.newcomer.loaded
+        given = self.newcomer.space
+        promised = self.terms.space
         read = reading_of(loaded, given, promised, self._example)
         if loaded.preprocess is None or read is None:
             return read
@@ -177,12 +180,14 @@ class Auditor:
 
         Refuses a space of the caller's that is not even near.
         """
-        loaded, alike = self.newcomer.loaded, True
+        loaded = self.newcomer.loaded
+        alike = True
         for promises in self._promises(self.batch):
             rows = promises.counterfactuals[readable_rows(space, promises.counterfactuals)]
             if not len(rows):
                 continue
-            read, points = own_columns(loaded, rows), space.encode(rows)
+            read = own_columns(loaded, rows)
+            points = space.encode(rows)
             if space is self.newcomer.space:
                 check_encoding(loaded, read, points)
             alike = alike and np.array_equal(points, loaded.variables(read))
@@ -215,7 +220,8 @@ class Auditor:
 
     def _run(self, rows: PromisedRows, wanted: Ints, radius: bool, judged: Judged) -> None:
         """Run the model on what it reads of some promises, of which those that are certain stay so."""
-        model, readable = self.newcomer.decision, np.ones(len(wanted), dtype=np.bool_)
+        model = self.newcomer.decision
+        readable = np.ones(len(wanted), dtype=np.bool_)
         if isinstance(model, Scored):
             model, points, readable = self._scored(model, rows.counterfactuals(wanted))
         elif self.same:
@@ -223,7 +229,8 @@ class Auditor:
         else:
             points, readable = self._read_again(rows.counterfactuals(wanted))
         if not readable.all():
-            wanted, points = wanted[readable], points[readable]
+            wanted = wanted[readable]
+            points = points[readable]
         if not wanted.size:
             return
         targets = self._targets(model, rows.targets[wanted])
@@ -257,7 +264,8 @@ class Auditor:
         What goes wrong in a function of the caller's is no fault of a row: a service may be out of reach.
         """
         rows = restored_rows(self.terms.space, raw)
-        readable, loaded = np.ones(len(rows), dtype=np.bool_), self.newcomer.loaded
+        readable = np.ones(len(rows), dtype=np.bool_)
+        loaded = self.newcomer.loaded
         asked, places = model.about(rows)
         assert isinstance(loaded.classifier, Scored)
         if loaded.classifier.predict_labels is not None:
@@ -292,10 +300,8 @@ class Auditor:
 
     def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, Bools]:
         """Promised rows as the new model reads them from raw units, and which of them it can read."""
-        loaded, points = (
-            self.newcomer.loaded,
-            np.zeros((len(raw), self.newcomer.loaded.network.n_features)),
-        )
+        loaded = self.newcomer.loaded
+        points = np.zeros((len(raw), self.newcomer.loaded.network.n_features))
         if self.space is None:
             promised = restored_rows(self.terms.space, raw)
             readable = accepted_rows(loaded, promised, self.terms.space)
@@ -314,6 +320,7 @@ def _decided(model: Classifier, logits: Floats, targets: Ints) -> tuple[Floats, 
     if model.n_outputs == 1:
         return np.where(targets == 1, logits[:, 0], -logits[:, 0]), kept
     rows = np.arange(len(targets))
-    own, rivals = logits[rows, targets], logits.copy()
+    own = logits[rows, targets]
+    rivals = logits.copy()
     rivals[rows, targets] = -np.inf
     return own - rivals.max(axis=1), kept

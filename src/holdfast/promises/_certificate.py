@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast import checker
-from holdfast._files import write_text
+from holdfast._files import Document, Facts, Place, write_text
 from holdfast._given import given_row
 from holdfast._network import Network
 from holdfast._parallel import jobs, spread
@@ -32,13 +31,7 @@ from holdfast.importers import Model, load_model, load_network
 from holdfast.importers._model import as_network
 from holdfast.verify import Certificates, Verdict
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._exact import (
-    Document,
-    NoProofError,
-    checker_model,
-    parameters,
-    plain_model,
-)
+from holdfast.verify._exact import NoProofError, checker_model, parameters, plain_model
 from holdfast.verify._trees import MovingTrees
 
 Source = Certificates | Recourse
@@ -59,7 +52,7 @@ def certificate(
     *,
     space: FeatureSpace | None = None,
     factual: Mapping[Any, Any] | pd.Series | None = None,
-    about: Mapping[str, Any] | None = None,
+    about: Facts | None = None,
     max_cases: int = _MAX_CASES,
 ) -> Document:
     """The certificate of one row, as what goes into its file; it has been checked by `holdfast.checker`.
@@ -102,10 +95,8 @@ def certificate(
         raise NoCertificateError(
             f"row {row}: the verdict is UNKNOWN, and only what is known can be certified"
         )
-    target, label = (
-        int(certs.targets[place]),
-        certs.classifier.classes.tolist()[int(certs.targets[place])],
-    )
+    target = int(certs.targets[place])
+    label = certs.classifier.classes.tolist()[int(certs.targets[place])]
     try:
         changes = _changes_document(certs.changes)
         threshold = _threshold_document(certs.decider.model)
@@ -231,7 +222,7 @@ def _witness_proof(
     return {**proof, "method": "witness", "weights": weights, "biases": biases}
 
 
-def write_parameters(model: Any, path: str | PathLike[str]) -> None:
+def write_parameters(model: Any, path: Place) -> None:
     """The parameters of a model as plain JSON, which the checker reads beside `Network.save`'s format.
 
     A threshold that the model brings is left to the certificates, which state it. Trees are written in full.
@@ -257,18 +248,18 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def _text(document: Mapping[str, Any]) -> str:
+def _text(document: Facts) -> str:
     return json.dumps(document, allow_nan=False)
 
 
-def write_certificate(document: Mapping[str, Any], path: str | PathLike[str]) -> None:
+def write_certificate(document: Facts, path: Place) -> None:
     """One certificate into one file."""
     write_text(_text(document) + "\n", Path(path))
 
 
 def write_certificates(
     source: Source,
-    path: str | PathLike[str],
+    path: Place,
     *,
     rows: Iterable[int] | None = None,
     n_jobs: int | None = None,
@@ -304,7 +295,7 @@ def write_certificates(
 
 
 def _certified(
-    source: Source, options: Mapping[str, Any], rows: Sequence[int]
+    source: Source, options: Facts, rows: Sequence[int]
 ) -> list[tuple[tuple[Any, ...], Document | None]]:
     """What the table says of each row, and its certificate if there is one."""
     result: list[tuple[tuple[Any, ...], Document | None]] = []
@@ -318,7 +309,7 @@ def _certified(
     return result
 
 
-def read_certificates(path: str | PathLike[str]) -> Iterator[Document]:
+def read_certificates(path: Place) -> Iterator[Document]:
     """Every certificate in a file (.json, .jsonl) or a folder, unchecked."""
     for where, content in certificate_texts(Path(path)):
         try:

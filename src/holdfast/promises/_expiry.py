@@ -107,11 +107,9 @@ class Expiry(Shown):
     def describe(self, row: int) -> str:
         """One promise in words: "kept through the next 3 monthly retrainings with 95%"."""
         row = int(np.arange(len(self.radius))[row])
-        count, how_often, sure = (
-            int(self.retrainings[row]),
-            _PERIODS[self.period][0],
-            f"{100 * self.confidence:.4g}%",
-        )
+        count = int(self.retrainings[row])
+        how_often = _PERIODS[self.period][0]
+        sure = f"{100 * self.confidence:.4g}%"
         if self.known == 0:
             return f"{self.needed[0]} retrainings are needed to say it with {sure}, the history has {self.windows[0]}"
         if count == 0:
@@ -243,10 +241,8 @@ def promise_expiry(
     >>> expiry.retrainings
     array([0, 1, 3])
     """
-    confidence, horizon = (
-        given_share(confidence, "confidence"),
-        whole_number(horizon, "horizon", least=1),
-    )
+    confidence = given_share(confidence, "confidence")
+    horizon = whole_number(horizon, "horizon", least=1)
     if isinstance(radius, Recourse | Ledger):
         return kept_share(radius, history, horizon, confidence)
     try:
@@ -261,14 +257,13 @@ def promise_expiry(
         raise InvalidInputError(f"period: expected one of {list(_PERIODS)}, got {period!r}")
     drifts, independent = _windows(history, norm)
     least = least_history(confidence)
-    drift, counts, needed = (
-        np.full(horizon, np.nan),
-        np.zeros(horizon, np.intp),
-        np.zeros(horizon, np.intp),
-    )
+    drift = np.full(horizon, np.nan)
+    counts = np.zeros(horizon, np.intp)
+    needed = np.zeros(horizon, np.intp)
     for k in range(1, horizon + 1):
         scores = drifts(k)
-        counts[k - 1], needed[k - 1] = len(scores), least * (1 if independent else k)
+        counts[k - 1] = len(scores)
+        needed[k - 1] = least * (1 if independent else k)
         if len(scores) >= least and (k == 1 or np.isfinite(drift[k - 2])):
             found = delta_calibrated(scores.tolist(), coverage=confidence)
             # Different windows: a quantile over more retrainings may come out below that over fewer.
@@ -325,9 +320,11 @@ def _alike(models: list[Model]) -> list[Network]:
     named = next(
         (model for model in reversed(models) if model.feature_names is not None), models[-1]
     )
-    names, networks = named.feature_names or (), []
+    names = named.feature_names or ()
+    networks = []
     for i, model in enumerate(models):
-        network, own = model.network, model.feature_names
+        network = model.network
+        own = model.feature_names
         if not np.array_equal(network.classes, models[-1].network.classes):
             raise InvalidInputError(
                 f"history: expected models with the classes {models[-1].network.classes.tolist()} in this order, got "
@@ -345,10 +342,8 @@ def _alike(models: list[Model]) -> list[Network]:
                 )
             order = [own.index(name) for name in names]
             weights = [network.weights[0][:, order], *network.weights[1:]]
-            network, model = (
-                network.with_parameters(weights, network.biases),
-                replace(model, feature_names=names),
-            )
+            network = network.with_parameters(weights, network.biases)
+            model = replace(model, feature_names=names)
         if not same_preprocessing(model, models[-1]):
             raise InvalidInputError(
                 f"history: expected models with the same preprocessing, got another in number {i + 1}: behind a scaler "

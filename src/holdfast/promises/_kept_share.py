@@ -62,7 +62,8 @@ class KeptShare:
             raise InvalidInputError(
                 f"k: expected a number of retrainings from 1 to {len(self.share)}, got {k!r}"
             )
-        n, many = int(self.windows[k - 1]), f"{k} retrainings" if k > 1 else "retraining"
+        n = int(self.windows[k - 1])
+        many = f"{k} retrainings" if k > 1 else "retraining"
         if n == 0:
             return f"the history has no {many} after a model under which a promise holds"
         return (
@@ -112,7 +113,8 @@ def kept_share(
         raise InvalidInputError(
             "history: expected at least two models, each the retraining of the one before"
         )
-    share, at_least = np.full(horizon, np.nan), np.full(horizon, np.nan)
+    share = np.full(horizon, np.nan)
+    at_least = np.full(horizon, np.nan)
     windows = np.zeros(horizon, dtype=np.intp)
     for k in range(1, min(horizon, len(kept) - 1) + 1):
         starts = [i for i in range((len(kept) - 1) % k, len(kept) - k, k) if made[i].any()]
@@ -169,7 +171,8 @@ def _parts(promises: Recourse | Ledger) -> Iterator[_UnderTerms]:
 def _holding(model: Any, part: _UnderTerms, changes: Changes | None) -> Bools:
     """Which promises hold around a model; without changes, which it accepts."""
     loaded = load_model(model, part.threshold)
-    rows, space = part.rows, None if loaded.preprocess is not None else part.space
+    rows = part.rows
+    space = None if loaded.preprocess is not None else part.space
     kind = PlausibleShift(0.0) if changes is None else changes
     if isinstance(loaded.classifier, Scored):
         asked, points = loaded.classifier.about(rows)

@@ -8,7 +8,6 @@ show is that its last entries were cut off: for that, keep the `head` elsewhere 
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._dates import iso_date
+from holdfast._files import Place
 from holdfast._shown import HEAD, Shown, Summary
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, InvalidInputError
@@ -64,7 +64,7 @@ class Ledger(Shown):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         create: bool = True,
         secret: str | bytes | None = None,
@@ -231,10 +231,12 @@ class Ledger(Shown):
             raise InvalidInputError(
                 "secret: expected that of this ledger, whose keys are pseudonyms, got None"
             )
-        names, rows = read_keys(keys, len(recourse)), recourse.answered
+        names = read_keys(keys, len(recourse))
+        rows = recourse.answered
         if not rows.size:
             return Receipt(0, len(recourse), *self.end)
-        before, after = recourse.factuals.iloc[rows], recourse.counterfactuals.iloc[rows]
+        before = recourse.factuals.iloc[rows]
+        after = recourse.counterfactuals.iloc[rows]
         if not same_bits(recourse.points[rows], terms.space.encode(after)):
             raise InvalidInputError(
                 "recourse: expected points that are the encoding of its counterfactuals"
@@ -299,7 +301,8 @@ class Ledger(Shown):
             Whose promises; its text counts, as it does for `add`. A pseudonym as it is where the ledger has such and
             no secret was given.
         """
-        name, parts = encode_json(self.pseudonym(key)), []
+        name = encode_json(self.pseudonym(key))
+        parts = []
         for page in self.file.pages_of(name):
             places = np.flatnonzero(page.lines("keys") == name)
             parts.append(Promises.of(page, self._read_terms(page.terms), places))
@@ -315,7 +318,7 @@ class Ledger(Shown):
         """
         return verify(self.file, head)
 
-    def export(self, path: str | os.PathLike[str]) -> int:
+    def export(self, path: Place) -> int:
         """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""
         return export(self.promises(), path, self.terms)
 

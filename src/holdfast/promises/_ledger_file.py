@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from holdfast._files import Place
 from holdfast._network import Ints
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises._pages import PAGE, Columns, Page
@@ -97,13 +97,14 @@ class LedgerFile:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         create: bool,
         secret: bytes | None = None,
         migrated: str = "",
     ) -> None:
-        self.path, self.secret = Path(os.fspath(path)), secret
+        self.path = Path(os.fspath(path))
+        self.secret = secret
         if not create and not self.path.is_file():
             raise InvalidInputError(f"{path}: expected a ledger, got no such file")
         if not self.path.absolute().parent.is_dir():
@@ -265,7 +266,7 @@ class LedgerFile:
             )
         return bytes(rows[0][0])
 
-    def spans(self, terms: str, last: int) -> NDArray[np.int64]:
+    def spans(self, terms: str, last: int) -> Ints:
         """(first, size) of every page under some terms that begins up to a promise."""
         rows = self.query(
             "SELECT first, size FROM pages WHERE terms = ? AND first <= ? ORDER BY first",

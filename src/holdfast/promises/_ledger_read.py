@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._files import is_parquet, whole_file
+from holdfast._files import Place, is_parquet, whole_file
 from holdfast._network import Floats, Ints, Values
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
@@ -37,7 +35,8 @@ FRAME_COLUMNS = (
     *("number", "key", "date", "model", "terms", "threshold", "target"),
     *("delta", "norm", "verdict", "radius", "statement", "factual", "counterfactual"),
 )
-_REACH, _REACHES = "SELECT reach FROM pages WHERE terms = ? AND first BETWEEN ? AND ?", 10_000
+_REACH = "SELECT reach FROM pages WHERE terms = ? AND first BETWEEN ? AND ?"
+_REACHES = 10_000
 _OVERVIEW = "number, first, size, terms, note, hash, date, x'', targets, verdicts, radii, keys"
 
 
@@ -67,7 +66,7 @@ class Promises:
     """
 
     terms: Terms
-    numbers: NDArray[np.int64]
+    numbers: Ints
     keys: Values
     dates: Values
     targets: Values
@@ -76,14 +75,15 @@ class Promises:
     points: Floats
     factual_texts: Values
     counterfactual_texts: Values
-    erased: NDArray[np.int64]
+    erased: Ints
 
     @classmethod
     def of(cls, page: Page, terms: Terms, places: Ints) -> Promises:
         """Some of the promises of a page."""
         said = page.columns(terms.space.n_variables)
         gone = said.verdicts[places] == ERASED
-        erased, places = page.numbers[places[gone]], places[~gone]
+        erased = page.numbers[places[gone]]
+        places = places[~gone]
         said = said.take(places)
         try:
             keys = as_objects(json.loads(f"[{','.join(said.keys)}]"))
@@ -129,7 +129,8 @@ class Promises:
 
         Of a promise that was erased, the verdict is "ERASED" and nothing else is known but its terms.
         """
-        terms, n = self.terms, len(self.numbers)
+        terms = self.terms
+        n = len(self.numbers)
         said = {
             "number": self.numbers,
             "key": self.keys,
@@ -151,7 +152,8 @@ class Promises:
         gone = pd.DataFrame(
             {"number": self.erased, "verdict": "ERASED", "statement": "erased"}, columns=list(said)
         )
-        gone["model"], gone["terms"] = terms.model_hash, terms.hash
+        gone["model"] = terms.model_hash
+        gone["terms"] = terms.hash
         return pd.concat([pd.DataFrame(said)] * bool(n) + [gone]).sort_values(
             "number", ignore_index=True
         )
@@ -188,12 +190,10 @@ class Overview:
     through in a moment.
     """
 
-    def __init__(self, file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> None:
-        self._file, self._terms, self._between = (
-            file,
-            terms,
-            (terms.hash, int(spans[0, 0]), int(spans[-1, 0])),
-        )
+    def __init__(self, file: LedgerFile, terms: Terms, spans: Ints) -> None:
+        self._file = file
+        self._terms = terms
+        self._between = (terms.hash, int(spans[0, 0]), int(spans[-1, 0]))
         self.pages = [Page(*row) for row in self._columns(_OVERVIEW)]
         if not np.array_equal([(page.first, page.size) for page in self.pages], spans):
             raise FileFormatError(
@@ -203,9 +203,11 @@ class Overview:
         self.targets = np.concatenate([page.values("targets", "<u2") for page in self.pages])
         self.radius = np.concatenate([page.values("radii", "<f8") for page in self.pages])
         verdicts = np.concatenate([page.values("verdicts", "u1") for page in self.pages])
-        self.robust, self.erased = verdicts == VERDICTS.index("ROBUST"), verdicts == ERASED
+        self.robust = verdicts == VERDICTS.index("ROBUST")
+        self.erased = verdicts == ERASED
         # Where these promises stand among all: a slice where they lie together, which is the quicker way.
-        start, end = int(self.numbers[0]) - 1, int(self.numbers[-1])
+        start = int(self.numbers[0]) - 1
+        end = int(self.numbers[-1])
         self.places = slice(start, end) if end - start == len(self) else self.numbers - 1
 
     def __len__(self) -> int:
@@ -244,7 +246,7 @@ class Overview:
 
 
 def overviews(
-    file: LedgerFile, terms: Terms, spans: NDArray[np.int64], batch: int = BATCH
+    file: LedgerFile, terms: Terms, spans: Ints, batch: int = BATCH
 ) -> Iterator[Overview]:
     """The pages with these (first, size), whole pages until there are `batch` promises."""
     ends = np.cumsum(spans[:, 1])
@@ -256,7 +258,7 @@ def overviews(
         start = stop
 
 
-def reach_of(file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> Floats:
+def reach_of(file: LedgerFile, terms: Terms, spans: Ints) -> Floats:
     """The largest |u| of each of the model's variables over the promises in the pages with these (first, size)."""
     largest = np.zeros(terms.space.n_variables)
     for start in range(0, len(spans), _REACHES):
@@ -274,11 +276,10 @@ def reach_of(file: LedgerFile, terms: Terms, spans: NDArray[np.int64]) -> Floats
 # ---------------------------------------------------------------- the whole ledger as a table
 
 
-def export(
-    batches: Iterable[Promises], path: str | os.PathLike[str], terms: Iterable[Terms]
-) -> int:
+def export(batches: Iterable[Promises], path: Place, terms: Iterable[Terms]) -> int:
     """Write the table as the file's name says, a batch at a time; returns the number of promises."""
-    place, tables = Path(path), (batch.to_frame() for batch in batches)
+    place = Path(path)
+    tables = (batch.to_frame() for batch in batches)
     # Labels of different models may have different types, which one column of a file cannot hold.
     frames = (table.assign(target=table["target"].map(str, na_action="ignore")) for table in tables)
     parquet = is_parquet(place)

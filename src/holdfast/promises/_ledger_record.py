@@ -77,7 +77,8 @@ def certified_columns(
 
     An audit believes what a ledger says, so nothing is taken over from whoever adds to it.
     """
-    space, after = terms.space, rows_as_json(terms.space, counterfactuals)
+    space = terms.space
+    after = rows_as_json(terms.space, counterfactuals)
     raw = rows_from_json(space, after)
     points = space.encode(raw)
     # What is promised is the row in raw units: its encoding must not have changed on the way through the text.
@@ -85,7 +86,8 @@ def certified_columns(
         raise InvalidInputError(
             "counterfactuals: expected rows that survive being written down, got other values"
         )
-    classifier, asked = terms.classifier, points
+    classifier = terms.classifier
+    asked = points
     if isinstance(classifier, Scored):
         # Such a model reads the row itself, not what a network would see of it.
         classifier, asked = classifier.about(restored_rows(space, raw))
@@ -140,7 +142,8 @@ def _proven(
 ) -> tuple[NDArray[np.uint8], Floats]:
     """The verdicts as a page stores them, and the certified radii, nan without a way to compute them."""
     changes, n = terms.changes, len(points)
-    verdicts, radii = np.full(n, VERDICTS.index(None), dtype=np.uint8), np.full(n, np.nan)
+    verdicts = np.full(n, VERDICTS.index(None), dtype=np.uint8)
+    radii = np.full(n, np.nan)
     if changes is not None:
         proven = certify_points(decider_for(model, changes), points, targets).verdict
         verdicts = np.array([VERDICTS.index(str(verdict)) for verdict in proven], dtype=np.uint8)

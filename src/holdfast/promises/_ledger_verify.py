@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from holdfast._classifier import Ints
 from holdfast._shown import Shown, Summary
 from holdfast.errors import HoldfastError
 from holdfast.promises._ledger_file import LedgerFile
@@ -90,17 +90,19 @@ def verify(file: LedgerFile, head: str | None) -> Verification:
     for (answer,) in file.query("PRAGMA integrity_check(5)"):
         if answer != "ok":
             faults.append(f"the database is damaged: {answer}")
-    wanted, about = None if head is None else head.strip().lower(), file.about
-    number, last, previous = 0, 0, file.genesis
+    wanted = None if head is None else head.strip().lower()
+    about = file.about
+    number = 0
+    last = 0
+    previous = file.genesis
     known = 0 if wanted == previous.hex() else None
     if wanted is not None and about.get("migrated", "").split()[:1] == [wanted]:
         known = int(about["migrated"].split()[1])
-    (end, total, newest), terms, erased = (
-        file.end(),
-        _read_terms(file, faults),
-        _erased(file, faults),
-    )
-    index, blank = [np.empty((0, 2), dtype=np.int64)], set[int]()
+    (end, total, newest) = file.end()
+    terms = _read_terms(file, faults)
+    erased = _erased(file, faults)
+    index = [np.empty((0, 2), dtype=np.int64)]
+    blank = set[int]()
     for pages in _groups(file, end):
         for page in pages:
             if (page.number, page.first) != (number + 1, last + 1):
@@ -111,7 +113,9 @@ def verify(file: LedgerFile, head: str | None) -> Verification:
                 faults.append(
                     f"page {page.number}: it, or the page before it, is not what was written"
                 )
-            number, last, previous = page.number, page.first + page.size - 1, page.hash
+            number = page.number
+            last = page.first + page.size - 1
+            previous = page.hash
             known = last if previous.hex() == wanted else known
             own = file.key_hashes(page.keys.split("\n"))
             index.append(
@@ -154,10 +158,8 @@ def _warnings(file: LedgerFile) -> list[str]:
 
 def _groups(file: LedgerFile, end: int) -> Iterator[list[Page]]:
     """Pages in the order of the chain, up to where it ended at first; those before its beginning too."""
-    asked, start = (
-        f"SELECT * FROM pages WHERE number BETWEEN ? AND ? ORDER BY number LIMIT {_PAGES}",
-        -(2**63),
-    )
+    asked = f"SELECT * FROM pages WHERE number BETWEEN ? AND ? ORDER BY number LIMIT {_PAGES}"
+    start = -(2**63)
     while start <= end and (rows := file.query(asked, start, end)):
         yield [Page(*row) for row in rows]
         start = rows[-1][0] + 1
@@ -194,7 +196,8 @@ def _wrong_rows(
     pages: list[Page], terms: dict[str, Terms], erased: set[int], blank: set[int]
 ) -> list[str]:
     """What pages say must be what they were committed to; the promises of which they say nothing become `blank`."""
-    faults, whole = [], defaultdict[str, list[Columns]](list)
+    faults = []
+    whole = defaultdict[str, list[Columns]](list)
     for page in pages:
         if page.size == 0:
             # All but the links of the chain and the note.
@@ -203,11 +206,10 @@ def _wrong_rows(
             )
             continue
         try:
-            verdicts, committed = (
-                page.values("verdicts", "u1"),
-                page.values("commitments", "u1", 32),
-            )
-            gone, there = np.flatnonzero(verdicts == ERASED), np.flatnonzero(verdicts != ERASED)
+            verdicts = page.values("verdicts", "u1")
+            committed = page.values("commitments", "u1", 32)
+            gone = np.flatnonzero(verdicts == ERASED)
+            there = np.flatnonzero(verdicts != ERASED)
             wrong = (np.frombuffer(page.commit(), dtype="u1").reshape(-1, 32) != committed).any(
                 axis=1
             )
@@ -255,7 +257,7 @@ def _wrong_encodings(terms: Terms, said: Columns, first: Page) -> list[str]:
     ]
 
 
-def _indexed(file: LedgerFile, expected: NDArray[np.int64], end: int) -> bool:
+def _indexed(file: LedgerFile, expected: Ints, end: int) -> bool:
     """Whether the index of keys is that of the promises."""
     expected = expected[np.lexsort((expected[:, 1], expected[:, 0]))]
     asked = "SELECT hash, page FROM people WHERE (hash, page) > (?, ?) AND page <= ? ORDER BY hash, page LIMIT 50000"
@@ -266,5 +268,6 @@ def _indexed(file: LedgerFile, expected: NDArray[np.int64], end: int) -> bool:
     while rows := file.query(asked, *after, end):
         if not np.array_equal(expected[start : start + len(rows)], np.array(rows, dtype=np.int64)):
             return False
-        start, after = start + len(rows), rows[-1]
+        start = start + len(rows)
+        after = rows[-1]
     return start == len(expected)

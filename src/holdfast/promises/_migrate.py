@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast._files import whole_file
+from holdfast._files import Place, whole_file
 from holdfast._network import Floats
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises._ledger_file import LedgerFile, check_secret
@@ -27,9 +26,7 @@ FROM promises JOIN terms ON terms = id ORDER BY number
 _AT_ONCE = 10_000
 
 
-def migrate(
-    old: str | os.PathLike[str], new: str | os.PathLike[str], *, secret: str | bytes | None = None
-) -> tuple[int, str]:
+def migrate(old: Place, new: Place, *, secret: str | bytes | None = None) -> tuple[int, str]:
     """Write a ledger of version 1 as a new file; returns how many promises it has, and the old ledger's head.
 
     Nothing is certified again: the old chain is verified to its end, and what it says is taken over. The new chain
@@ -69,7 +66,8 @@ def _copy(
     ).fetchone()
     if end is None:
         raise FileFormatError("expected a ledger with promises, got one without")
-    number, previous = 0, hashlib.sha256(f"holdfast-ledger 1 {name}".encode()).digest()
+    number = 0
+    previous = hashlib.sha256(f"holdfast-ledger 1 {name}".encode()).digest()
     file = LedgerFile(
         path, create=True, secret=check_secret(secret), migrated=f"{end[1].hex()} {end[0]}"
     )

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._network import Floats, Ints, Values
 from holdfast.errors import FileFormatError
@@ -34,6 +33,11 @@ VERDICTS = ("UNKNOWN", "ROBUST", "NOT_ROBUST", None)
 # What is erased is overwritten with this byte, as a verdict too; texts are overwritten with blanks.
 ERASED = 255
 encode_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+# What is said in numbers, and of which kind, and what in lines of text.
+_NUMBERS = {"targets": "<u2", "verdicts": "u1", "radii": "<f8", "points": "<f8"}
+_TEXTS = ("keys", "counterfactuals", "factuals")
 
 
 class Columns(NamedTuple):
@@ -80,6 +84,9 @@ class Page(NamedTuple):
     def of(cls, terms: str, date: str, said: Columns) -> Page:
         """Promises on their way into the ledger, which gives the page its place in the chain."""
         size = len(said.keys)
+        content: dict[str, Any] = {name: "\n".join(getattr(said, name)) for name in _TEXTS}
+        for name, kind in _NUMBERS.items():
+            content[name] = getattr(said, name).astype(kind).tobytes()
         page = cls(
             number=0,
             first=0,
@@ -87,14 +94,8 @@ class Page(NamedTuple):
             terms=terms,
             date=date,
             reach=_reach(said.points),
-            targets=said.targets.astype("<u2").tobytes(),
-            verdicts=said.verdicts.tobytes(),
-            radii=said.radii.astype("<f8").tobytes(),
-            keys="\n".join(said.keys),
-            points=said.points.astype("<f8").tobytes(),
-            counterfactuals="\n".join(said.counterfactuals),
-            factuals="\n".join(said.factuals),
             salts=os.urandom(SALT * size),
+            **content,
         )
         return page._replace(commitments=page.commit())
 
@@ -133,18 +134,12 @@ class Page(NamedTuple):
 
     def columns(self, width: int) -> Columns:
         """Everything that the page says of its promises, whose points have so many variables."""
-        return Columns(
-            self.lines("keys"),
-            self.values("targets", "<u2"),
-            self.values("verdicts", "u1"),
-            self.values("radii", "<f8"),
-            self.values("points", "<f8", width),
-            self.lines("counterfactuals"),
-            self.lines("factuals"),
-        )
+        points = {"points": width}
+        numbers = {name: self.values(name, _NUMBERS[name], points.get(name)) for name in _NUMBERS}
+        return Columns(**numbers, **{name: self.lines(name) for name in _TEXTS})
 
     @property
-    def numbers(self) -> NDArray[np.int64]:
+    def numbers(self) -> Ints:
         """Where each promise stands in the ledger."""
         return np.arange(self.first, self.first + self.size, dtype=np.int64)
 
@@ -158,11 +153,9 @@ class Page(NamedTuple):
             "points": len(self.points) // self.size,
         }
         fixed = np.hstack([self.values(column, "u1", width) for column, width in widths.items()])
-        content, width, end = (
-            fixed.tobytes(),
-            fixed.shape[1],
-            f"\n{self.date}\n{self.terms}".encode(),
-        )
+        content = fixed.tobytes()
+        width = fixed.shape[1]
+        end = f"\n{self.date}\n{self.terms}".encode()
         texts = zip(
             self.lines("keys"), self.lines("factuals"), self.lines("counterfactuals"), strict=True
         )
@@ -190,18 +183,13 @@ class Page(NamedTuple):
             rows[places] = ERASED
             return rows.tobytes()
 
-        points, verdicts = overwritten(self.points), overwritten(self.verdicts)
+        gone: dict[str, Any] = {name: blank(getattr(self, name)) for name in _TEXTS}
+        for name in (*_NUMBERS, "salts"):
+            gone[name] = overwritten(getattr(self, name))
         return self._replace(
-            date=self.date if verdicts.strip(bytes([ERASED])) else " " * len(self.date),
-            reach=_reach(np.frombuffer(points, dtype="<f8").reshape(self.size, -1)),
-            targets=overwritten(self.targets),
-            verdicts=verdicts,
-            radii=overwritten(self.radii),
-            keys=blank(self.keys),
-            points=points,
-            counterfactuals=blank(self.counterfactuals),
-            factuals=blank(self.factuals),
-            salts=overwritten(self.salts),
+            date=self.date if gone["verdicts"].strip(bytes([ERASED])) else " " * len(self.date),
+            reach=_reach(np.frombuffer(gone["points"], dtype="<f8").reshape(self.size, -1)),
+            **gone,
         )
 
 
@@ -225,7 +213,8 @@ def plain_rows(space: FeatureSpace, numbers: Floats) -> list[tuple[Any, ...]]:
     """
     columns: list[list[Any]] = []
     for i, feature in enumerate(space.features):
-        known, column = ~np.isnan(numbers[:, i]), numbers[:, i]
+        known = ~np.isnan(numbers[:, i])
+        column = numbers[:, i]
         values = as_objects([None] * len(column))
         if feature.labelled:
             values[known] = as_objects([feature.categories[int(code)] for code in column[known]])

@@ -76,7 +76,8 @@ def draw_expiry(expiry: Expiry, ax: Axes | None) -> Axes:
     """See `Expiry.plot`."""
     ax = axes_to_draw_on(ax, "a picture of how long promises last")
     percent(ax)
-    horizon, known = len(expiry.drift), expiry.known
+    horizon = len(expiry.drift)
+    known = expiry.known
     ax.set_xlabel(f"retrainings ahead, one a {expiry.period}")
     ax.set_ylabel("promises kept all along")
     if len(expiry.radius) == 0:

@@ -17,6 +17,7 @@ import joblib
 
 from holdfast import checker
 from holdfast._classifier import Classifier
+from holdfast._files import Document
 from holdfast._network import Network
 from holdfast._scored import Scored
 from holdfast._tree_document import FORMAT as TREES
@@ -29,7 +30,9 @@ from holdfast.importers._model import as_network
 from holdfast.importers._thresholds import Threshold, at_threshold, check_threshold
 from holdfast.verify._exact import parameters
 
-_FORMAT, _VERSION, _SCORES = "holdfast-terms", 1, "holdfast-scores"
+_FORMAT = "holdfast-terms"
+_VERSION = 1
+_SCORES = "holdfast-scores"
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,7 @@ class Terms:
         parts = (self._model_document(), self.space.to_dict(notes=False), self._document())
         return {checker.sha256(part): checker.canonical(part).encode() for part in parts}
 
-    def _document(self) -> dict[str, Any]:
+    def _document(self) -> Document:
         return {
             "format": _FORMAT,
             "version": _VERSION,
@@ -132,7 +135,7 @@ class Terms:
             "changes": None if self.changes is None else self.changes.to_dict(),
         }
 
-    def _model_document(self) -> dict[str, Any]:
+    def _model_document(self) -> Document:
         """A network, or trees, as the checker reads it; of any other model, what it is known by."""
         if isinstance(self.classifier, Network):
             return parameters(self.classifier)
@@ -157,10 +160,12 @@ class Terms:
             document = read_object(name)
             if document.get("format") != _FORMAT or document.get("version") != _VERSION:
                 raise FileFormatError(f"terms {name[:12]}: expected {_FORMAT} version {_VERSION}")
-            model, known = read_object(document["network"]), ""
+            model = read_object(document["network"])
+            known = ""
             classifier: Classifier
             if model["format"] == _SCORES:
-                why, known = "of this model the ledger has the name alone", model["model"]
+                why = "of this model the ledger has the name alone"
+                known = model["model"]
                 classifier = Scored(_not_recorded, tuple(model["classes"]), why=why)
             elif model["format"] == TREES:
                 classifier = of_tree_document(model)

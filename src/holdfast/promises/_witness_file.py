@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier
-from holdfast._files import whole_file
+from holdfast._files import Place, whole_file
 from holdfast._given import given_floats
 from holdfast._network import Network
 from holdfast._trees import TreeEnsemble
@@ -56,7 +55,7 @@ class SavedWitness:
 def save_witness(
     witness: Classifier,
     like: Any,
-    path: str | PathLike[str],
+    path: Place,
     *,
     point: ArrayLike,
     target: Any,
@@ -102,7 +101,8 @@ def save_witness(
         )
     x = today.check_points(given_floats(point, "point").reshape(1, -1))
     index = today.class_index(target)
-    label, decider = today.classes[index].item(), decider_for(loaded, changes)
+    label = today.classes[index].item()
+    decider = decider_for(loaded, changes)
     with whole_file(path) as partial:
         for parts in _candidates(form, today, witness):
             network, predicted = form.replay(parts, partial, x)
@@ -141,13 +141,15 @@ def _saved_trees(witness: TreeEnsemble, path: Path, point: ArrayLike, target: An
 def _candidates(form: Format, today: Network, witness: Network) -> Iterator[Parts]:
     """The model's stored arrays with the witness's numbers: rounded towards today's, then to the nearest."""
     places = _places(form)
-    ours, theirs = _flat(today), _flat(witness)
+    ours = _flat(today)
+    theirs = _flat(witness)
     for inwards in (True, False):
         parts = {name: array.copy() for name, array in form.parts().items()}
         for name, array in parts.items():
             slots = places[name]
             stored = np.flatnonzero(slots >= 0)
-            wanted, before = theirs[slots[stored]], ours[slots[stored]]
+            wanted = theirs[slots[stored]]
+            before = ours[slots[stored]]
             rounded = wanted.astype(array.dtype)
             if inwards:
                 too_far = np.abs(rounded.astype(np.float64) - before) > np.abs(wanted - before)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,18 +21,23 @@ Parts = dict[str, Values]
 _LAYERS = {"Gemm", "MatMul", "Add", "Transpose", "Cast", "Identity"}
 
 
-class Format(Protocol):
+class Format(ABC):
     """One model of one library."""
 
     suffix: str
-    model: Any
 
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    @abstractmethod
     def parts(self) -> Parts:
         """The arrays of floats that the model stores."""
 
+    @abstractmethod
     def with_parts(self, parts: Parts) -> Any:
         """A copy of the model with other numbers."""
 
+    @abstractmethod
     def replay(self, parts: Parts, path: Path, x: Floats) -> tuple[Network, Any]:
         """Save such a copy, load it, and return its network and the class that its own library gives x."""
 
@@ -49,11 +55,8 @@ def format_of(like: Any) -> Format:
     )
 
 
-class _Sklearn:
+class _Sklearn(Format):
     suffix = ".skops"
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
 
     def parts(self) -> Parts:
         estimator = _classifier(self.model)
@@ -74,7 +77,8 @@ class _Sklearn:
             estimator.coefs_ = [parts[f"w{i}"] for i in layers]
             estimator.intercepts_ = [parts[f"b{i}"] for i in layers]
         else:
-            estimator.coef_, estimator.intercept_ = parts["w0"], parts["b0"]
+            estimator.coef_ = parts["w0"]
+            estimator.intercept_ = parts["b0"]
         return changed
 
     def replay(self, parts: Parts, path: Path, x: Floats) -> tuple[Network, Any]:
@@ -103,11 +107,8 @@ def _classifier(model: Any) -> Any:
     return unwrapped(model)[1]
 
 
-class _Torch:
+class _Torch(Format):
     suffix = ".pt"
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
 
     def parts(self) -> Parts:
         state = self.model.state_dict()
@@ -143,11 +144,8 @@ class _Torch:
         return network, _class_of(network, out.double().cpu().numpy(), x)
 
 
-class _Onnx:
+class _Onnx(Format):
     suffix = ".onnx"
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
 
     @classmethod
     def of_file(cls, path: Path) -> _Onnx:

@@ -14,7 +14,9 @@ from holdfast.errors import InvalidInputError
 # The paper's optimiser: Adam with these settings, and the decay rates that everybody uses.
 LEARNING_RATE = 0.01
 BATCH = 256
-_DECAY, _SQUARE_DECAY, _TINY = 0.9, 0.999, 1e-8
+_DECAY = 0.9
+_SQUARE_DECAY = 0.999
+_TINY = 1e-8
 
 
 def gradient_steps(
@@ -33,7 +35,8 @@ def gradient_steps(
     shrink = _penalty(estimator) / X.shape[0]
     # The weights, and the bias in the last column.
     parameters = np.column_stack([estimator.coef_, estimator.intercept_]).astype(np.float64)
-    weights, biases = parameters[:, :-1], parameters[:, -1]
+    weights = parameters[:, :-1]
+    biases = parameters[:, -1]
     gradient, mean, square = np.zeros((3, *parameters.shape))
     steps = 0
     for _ in range(epochs):
@@ -50,7 +53,8 @@ def gradient_steps(
             mean += (1 - _DECAY) * (gradient - mean)
             square += (1 - _SQUARE_DECAY) * (gradient**2 - square)
             parameters -= rate * mean / (np.sqrt(square) + _TINY)
-    estimator.coef_, estimator.intercept_ = weights.copy(), biases.copy()
+    estimator.coef_ = weights.copy()
+    estimator.intercept_ = biases.copy()
 
 
 def _penalty(estimator: Any) -> float:

@@ -64,7 +64,8 @@ class RetrainedModels(Shown, Sequence[Any]):
 
     def distances(self, norm: float = math.inf, *, per_layer: bool = False) -> Floats:
         """How far each network lies from today's: (n,), or (n, layers) with one distance for each layer."""
-        today, networks = self.today, self.networks
+        today = self.today
+        networks = self.networks
         if not self.comparable:
             raise InvalidInputError(f"retrain: expected models {SAME_PREPROCESSING}")
         distance: Callable[..., Any] = layer_distances if per_layer else parameter_distance

@@ -154,10 +154,8 @@ def retrain(
     read = partial(_read, loaded, space=space, encoded=encoded)
     table, labels = _training_data(read, how, X, y, X_new, y_new)
     seeds = run_seeds(seed, n)
-    share, removed = (
-        given_share(share, "share", or_one=True),
-        given_share(removed, "removed", or_one=True),
-    )
+    share = given_share(share, "share", or_one=True)
+    removed = given_share(removed, "removed", or_one=True)
     if disjoint:
         rows = _disjoint(how, len(labels), share, seed, n)
     else:
@@ -188,7 +186,8 @@ def retrain(
 
 def run_seeds(seed: int, n: int) -> tuple[int, ...]:
     """A seed for each of `n` runs; more runs leave those of the first as they are."""
-    n, start = whole_number(n, "n", least=1), whole_number(seed, "seed", least=0)
+    n = whole_number(n, "n", least=1)
+    start = whole_number(seed, "seed", least=0)
     return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(n))
 
 
@@ -226,7 +225,8 @@ def _run(run: tuple[Retrain, Any, Any, Any, Model, int]) -> tuple[Any, Classifie
         raise InvalidInputError(
             f"retrain: expected the function to return the retrained model, got {type(retrained).__name__}: {error}"
         ) from error
-    ours, theirs = today.classifier, loaded.classifier
+    ours = today.classifier
+    theirs = loaded.classifier
     if not np.array_equal(theirs.classes, ours.classes) or _shape(theirs) != _shape(ours):
         raise InvalidInputError(
             f"retrain: expected a model of the shape and with the classes of today's, {ours!r}, got {theirs!r}"

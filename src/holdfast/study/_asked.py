@@ -124,7 +124,8 @@ def measured_validation(situation: Situation) -> float:
 
     Validated on rejected people of the new half's test part, whom the study itself does not ask about.
     """
-    protocol, table = situation.protocol, situation.table
+    protocol = situation.protocol
+    table = situation.table
     n_anew = protocol.retrained.get("complete", 0) + protocol.retrained.get("leave_one_out", 0)
     if not n_anew:
         raise InvalidInputError(
@@ -189,7 +190,8 @@ def _read_delta(label: str, value: Any) -> Delta:
 def resolve(delta: Delta, situation: Situation) -> Changes:
     """The changes that a delta stands for here; what is measured is measured once and kept."""
     if isinstance(delta, Mapping):
-        name, pair = situation.table.name, (situation.table.name, situation.model_name)
+        name = situation.table.name
+        pair = (situation.table.name, situation.model_name)
         if name not in delta and pair not in delta:
             raise InvalidInputError(
                 f"deltas: expected a number for {name!r} or {pair!r}, got {list(delta)}"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast._files import Document
 from holdfast._network import Bools, Floats
 from holdfast.changes import Changes
 from holdfast.generators import Generator, Recourse, explain
@@ -63,7 +64,7 @@ class Cell:
         """Which people have an answer."""
         return np.asarray(~np.isnan(self.points).any(axis=1))
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Document:
         """The averages; see `holdfast.metrics._rows` for what they are over."""
         means = {
             mean: mean_of_answered(self.rows[name].to_numpy()) for name, mean in _MEANS.items()
@@ -83,8 +84,9 @@ def answer(
         "time_limit": time_limit,
     }
 
-    def compute() -> dict[str, Any]:
-        classifier, space = situation.models.classifier, situation.table.space
+    def compute() -> Document:
+        classifier = situation.models.classifier
+        space = situation.table.space
         # The authors' tables are arrays in the model's variables from the start, so reading ours is not timed.
         read_ahead(generator, space, classifier)
         began = time.process_time()
@@ -114,7 +116,7 @@ def judge(
 ) -> tuple[list[str | None], bool]:
     """The verdict on each answer of a cell, None where there is none: kept, or certified; and whether it was kept."""
 
-    def compute() -> dict[str, Any]:
+    def compute() -> Document:
         table = situation.table
         answers = Recourse.of(
             situation.models.classifier,

@@ -46,7 +46,8 @@ def calibrated(situation: Situation) -> Changes:
 
     Neither the people nor the models are those of the study.
     """
-    table, people = situation.table, situation.rejects(situation.halves.new_test)
+    table = situation.table
+    people = situation.rejects(situation.halves.new_test)
     seeds = run_seeds(situation.seed + 1000, MEASURED)
     models = (bootstrap(situation.fitted, situation.learned, seed) for seed in seeds)
     return risk_calibrated(
@@ -172,7 +173,8 @@ def render(
 
 def _truth(result: BenchmarkResult) -> dict[str, Any]:
     """The figures of the first paragraph: what proofs cover, what they do not, what distance buys."""
-    survival, frame = _survival(result), _survival(result).to_frame()
+    survival = _survival(result)
+    frame = _survival(result).to_frame()
     inside = survival.people.merge(_proven(result.details))
     distance = survival.models.set_index("kind")["distance"]
     kept = defaultdict(lambda: "none")
@@ -203,7 +205,8 @@ def _proven(details: pd.DataFrame) -> pd.DataFrame:
 
 def _of_model(model: str, result: BenchmarkResult, picture: str | None) -> dict[str, Any]:
     """What survives of one kind of model: over all tables in the mean, and table by table."""
-    survival, by = _survival(result), ["method", "delta_label"]
+    survival = _survival(result)
+    by = ["method", "delta_label"]
     kinds = _mean(survival.to_frame(), [*by, "kind"])
     over_tables = with_worst_kind(
         _mean(survival.summary().drop(columns="worst_survival"), by), kinds, by

@@ -66,7 +66,8 @@ def _delta(label: object, row: pd.Series) -> str:
 
 
 def _cell(row: pd.Series, name: str, text: str) -> str:
-    mean, std = float(row[name]), float(row[f"{name}_std"])
+    mean = float(row[name])
+    std = float(row[f"{name}_std"])
     if math.isnan(mean):
         return ""
     return text.format(mean) if math.isnan(std) else f"{text.format(mean)} ± {text.format(std)}"

@@ -76,13 +76,16 @@ def deletion(model: Any, data: Learned, seed: int, share: float = 0.1) -> Any:
 def addition(model: Any, data: Learned, seed: int, share: float = 0.5) -> Any:
     """Trained from scratch with a share of the rows that came since."""
     rows = _drawn(len(data.y_new), share, seed)
-    X, y = np.concatenate([data.X, data.X_new[rows]]), np.concatenate([data.y, data.y_new[rows]])
+    X = np.concatenate([data.X, data.X_new[rows]])
+    y = np.concatenate([data.y, data.y_new[rows]])
     return train_anew(model, X, y, seed)
 
 
 def label_flips(model: Any, data: Learned, seed: int, share: float = 0.05) -> Any:
     """Trained from scratch with a share of the labels replaced by another class."""
-    rows, classes, y = _drawn(len(data.y), share, seed), np.unique(data.y), data.y.copy()
+    rows = _drawn(len(data.y), share, seed)
+    classes = np.unique(data.y)
+    y = data.y.copy()
     others = np.random.default_rng(seed).integers(1, classes.size, rows.size)
     y[rows] = classes[(np.searchsorted(classes, y[rows]) + others) % classes.size]
     return train_anew(model, data.X, y, seed)
@@ -103,7 +106,8 @@ _SETTINGS = {
 
 def configuration(model: Any, data: Learned, seed: int) -> Any:
     """Trained from scratch with other penalties, steps and numbers of passes or trees."""
-    rng, now = np.random.default_rng(seed), model.get_params(deep=False)
+    rng = np.random.default_rng(seed)
+    now = model.get_params(deep=False)
     numbers = {name: now[name] for name in _SETTINGS if isinstance(now.get(name), int | float)}
     if not numbers:
         raise UnsupportedModelError(
@@ -124,7 +128,8 @@ def architecture(model: Any, data: Learned, seed: int) -> Any:
     sizes = tuple(np.atleast_1d(model.get_params().get("hidden_layer_sizes", ())).tolist())
     if not sizes:
         raise UnsupportedModelError(f"expected a network with hidden_layer_sizes, got {model!r}")
-    half, double = tuple(max(1, size // 2) for size in sizes), tuple(2 * size for size in sizes)
+    half = tuple(max(1, size // 2) for size in sizes)
+    double = tuple(2 * size for size in sizes)
     several = [half, double, sizes[:-1] or half, (*sizes, sizes[-1])]
     other = several[int(np.random.default_rng(seed).integers(len(several)))]
     return train_anew(clone(model).set_params(hidden_layer_sizes=other), data.X, data.y, seed)
@@ -143,8 +148,10 @@ def fine_tuning(model: Any, data: Learned, seed: int, share: float = 0.1) -> Any
 
 def refitted_scaler(model: Any, data: Learned, seed: int, share: float = 0.5) -> Scored:
     """Today's model, reading variables that were centred and scaled by rows that came since, not by its own."""
-    rows, today = _drawn(len(data.y_new), share, seed), load_model(model)
-    old, new = StandardScaler().fit(data.X), StandardScaler().fit(data.X_new[rows])
+    rows = _drawn(len(data.y_new), share, seed)
+    today = load_model(model)
+    old = StandardScaler().fit(data.X)
+    new = StandardScaler().fit(data.X_new[rows])
     return _scored(today, lambda points: old.inverse_transform(new.transform(points)))
 
 
@@ -183,7 +190,8 @@ RECIPES: tuple[Recipe, ...] = (
 
 def read_recipes(recipes: Any) -> tuple[Recipe, ...]:
     """Recipes, names of those above, or functions by name; None: none."""
-    known, chosen = {recipe.name: recipe for recipe in RECIPES}, []
+    known = {recipe.name: recipe for recipe in RECIPES}
+    chosen = []
     for name, value in by_name(recipes or (), "changes_of", "recipes or their names", str | Recipe):
         recipe = known.get(value, value) if isinstance(value, str) else value
         if name is not None and callable(recipe):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from holdfast._files import write_table, write_text
+from holdfast._files import Place, write_table, write_text
 from holdfast._shown import Shown, Summary, draw
 from holdfast.study._markdown import markdown_table
 from holdfast.study._survival import Survival
@@ -77,7 +76,8 @@ class BenchmarkResult(Shown):
         """Mean and standard deviation over seeds: a column and a column ending in _std for each metric."""
         kept = self.results[self.results["error"] == ""]
         grouped = kept.groupby(GROUPS, sort=False)[["delta", "verified_delta", *METRICS]]
-        mean, std = grouped.mean(), grouped.std().add_suffix("_std")
+        mean = grouped.mean()
+        std = grouped.std().add_suffix("_std")
         paired = [name for metric in mean.columns for name in (metric, f"{metric}_std")]
         seeds = kept.groupby(GROUPS, sort=False)["seed"].nunique().rename("seeds")
         return pd.concat([seeds, pd.concat([mean, std], axis=1)[paired]], axis=1).reset_index()
@@ -86,7 +86,7 @@ class BenchmarkResult(Shown):
         """A table for each dataset and model: mean ± standard deviation over seeds."""
         return markdown_table(self.summary(), self.failures, seconds=seconds)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot(self, path: Place | None = None) -> Figure:
         """Draw what survives against what it costs, a column of pictures for each dataset and model.
 
         To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.
@@ -103,10 +103,8 @@ class BenchmarkResult(Shown):
         """What a notebook shows."""
         summary = self.summary().set_index("method")
         kept = ["dataset", "model", "delta_label", "verified_label", "seeds", *METRICS]
-        methods, tables = (
-            summary.index.nunique(),
-            len(summary[["dataset", "model"]].drop_duplicates()),
-        )
+        methods = summary.index.nunique()
+        tables = len(summary[["dataset", "model"]].drop_duplicates())
         facts = [
             ("cells", sum(part.get("cells", 0) for part in (self.computed, self.reused))),
             ("found in the folder", self.reused.get("cells", 0)),
@@ -137,10 +135,8 @@ def write_result(result: BenchmarkResult, folder: Path) -> None:
     }
     pages = {"results.md": result.to_markdown()}
     if result.survival is not None:
-        tables["survival.csv"], pages["survival.md"] = (
-            result.survival.to_frame(),
-            result.survival.to_markdown(),
-        )
+        tables["survival.csv"] = result.survival.to_frame()
+        pages["survival.md"] = result.survival.to_markdown()
     if importlib.util.find_spec("pyarrow") is not None:
         tables["results.parquet"] = untimed
     for name, table in tables.items():

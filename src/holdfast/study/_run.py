@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,10 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from holdfast._files import Document, Place
 from holdfast._given import positive_number, whole_number
-from holdfast._parallel import check_jobs, jobs, spread, workers
-from holdfast._progress import no_bar, progress_bar
+from holdfast._parallel import jobs, spread, workers
+from holdfast._progress import Advance, no_bar, progress_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.generators import NNCE
@@ -29,7 +29,6 @@ from holdfast.study._store import StudyStore
 from holdfast.study._survival import Asked, Survival, fates
 from holdfast.study._tables import read_tables
 
-Advance = Callable[[int], object]
 T = TypeVar("T")
 # What a row has where there is nothing to say.
 _BLANK = {
@@ -53,7 +52,7 @@ def benchmark(
     retrained: Mapping[str, int] = PAPER_RETRAINED,
     changes_of: Any = None,
     variants: int = 12,
-    out: str | os.PathLike[str] | None = None,
+    out: Place | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
     time_limit: float | None = None,
@@ -135,7 +134,7 @@ def benchmark(
     2   nnce     1    NaN       1.0             0.4
     3   rnce     1    0.1       1.0             1.0
     """
-    n_jobs, labelled = check_jobs(n_jobs), read_deltas(deltas)
+    labelled = read_deltas(deltas)
     plan = Plan(
         methods=read_methods(methods, labelled),
         deltas=labelled,
@@ -145,11 +144,9 @@ def benchmark(
     )
     protocol = replace(protocol or Protocol(), inputs=inputs, retrained=dict(retrained))
     protocol = protocol if threshold is None else replace(protocol, threshold=threshold)
-    tables, estimators, runs = (
-        read_tables(datasets, target),
-        _read_models(models),
-        _read_seeds(seeds),
-    )
+    tables = read_tables(datasets, target)
+    estimators = _read_models(models)
+    runs = _read_seeds(seeds)
     store = StudyStore.open(out)
     for table in tables:
         # Named here, once, and not again for each model and seed.
@@ -196,11 +193,11 @@ class Plan:
 class SituationOutcome:
     """What came of one situation."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[Document] = field(default_factory=list)
     details: list[pd.DataFrame] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     survival: list[Survival] = field(default_factory=list)
-    model: dict[str, Any] = field(default_factory=dict)
+    model: Document = field(default_factory=dict)
     # How many pieces of work of each kind, and whether they were found done.
     counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
 
@@ -219,7 +216,8 @@ def _attempt(work: Callable[..., T], *arguments: Any) -> T | Failure:
 
 def run_situation(situation: Situation, plan: Plan, advance: Advance = no_bar) -> SituationOutcome:
     """Every method in one situation, on one thread so that sums are the same in every process."""
-    outcome, where = SituationOutcome(), _BLANK | situation.place
+    outcome = SituationOutcome()
+    where = _BLANK | situation.place
     with threadpool_limits(1):
         ready = _attempt(lambda: (situation.models, len(situation.people)))
         if isinstance(ready, Failure):
@@ -314,7 +312,8 @@ def _gather(outcomes: Sequence[SituationOutcome], store: StudyStore) -> Benchmar
     results = pd.DataFrame(
         [row for outcome in outcomes for row in outcome.rows], columns=[*keys, *METRICS, "error"]
     )
-    first, counts = keys[:6], sum((outcome.counts for outcome in outcomes), Counter())
+    first = keys[:6]
+    counts = sum((outcome.counts for outcome in outcomes), Counter())
     details = [frame for outcome in outcomes for frame in outcome.details]
     people = pd.concat(details, ignore_index=True) if details else pd.DataFrame(columns=first)
     return BenchmarkResult(

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import train_test_split
 
 from holdfast._classifier import Classifier, Values
+from holdfast._files import Document
 from holdfast._given import whole_number
 from holdfast._network import Ints, Network
 from holdfast._scored import Scored
@@ -134,7 +135,7 @@ class Situation:
     store: StudyStore = NO_STORE
 
     @property
-    def place(self) -> dict[str, Any]:
+    def place(self) -> Document:
         """What distinguishes it from the others of a study."""
         return {"dataset": self.table.name, "model": self.model_name, "seed": self.seed}
 
@@ -144,7 +145,7 @@ class Situation:
         return digest(self.specification)
 
     @property
-    def specification(self) -> dict[str, Any]:
+    def specification(self) -> Document:
         """What the networks depend on."""
         protocol = self.protocol
         rarely = {"threshold": protocol.threshold, "fine_tune": protocol.fine_tune}
@@ -187,10 +188,12 @@ class Situation:
     @cached_property
     def models(self) -> TrainedModels:
         """Today's model and its successors, each at the protocol's threshold: from the store, or trained and kept."""
-        kept, threshold = self.store.read("models", self.identity), self.protocol.threshold
+        kept = self.store.read("models", self.identity)
+        threshold = self.protocol.threshold
         networks = None if kept is None else self.store.read_networks(kept["networks"])
         if kept is not None and networks:
-            models, accuracy = list[Classifier](networks), kept["accuracy"]
+            models = list[Classifier](networks)
+            accuracy = kept["accuracy"]
         else:
             models, accuracy = self._train()
         if threshold is not None:
@@ -227,7 +230,8 @@ class Situation:
 
     def _retrain(self, *, anew: bool) -> Iterator[Classifier]:
         """The successors, a fixed order of ways to retrain; only networks are trained on from where they are."""
-        data, protocol = self.learned, self.protocol
+        data = self.learned
+        protocol = self.protocol
         for how in PAPER_RETRAINED:
             if protocol.retrained.get(how, 0) and not (anew and how == "incremental"):
                 models = retrain(
@@ -239,10 +243,8 @@ class Situation:
 
     def rejects(self, rows: Ints) -> Ints:
         """Those whom today's model keeps from the target; where the protocol names a class, by giving that."""
-        today, origin = (
-            self.models.classifier.predict(self.table.points[rows]),
-            self.protocol.origin,
-        )
+        today = self.models.classifier.predict(self.table.points[rows])
+        origin = self.protocol.origin
         return np.asarray(rows[today != self.table.target if origin is None else today == origin])
 
     @cached_property

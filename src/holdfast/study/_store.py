@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, is_dataclass
@@ -20,7 +19,7 @@ import joblib
 import numpy as np
 import pandas as pd
 
-from holdfast._files import whole_file
+from holdfast._files import Document, Place, whole_file
 from holdfast._network import Network
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
@@ -62,7 +61,7 @@ def describe(value: Any) -> Any:
     return {"type": f"{type(value).__module__}.{type(value).__qualname__}"} | _parts(value)
 
 
-def _parts(value: Any) -> dict[str, Any]:
+def _parts(value: Any) -> Document:
     """What an object consists of."""
     if isinstance(value, FeatureSpace):
         return {"content": digest(value.to_dict(notes=False))}
@@ -91,14 +90,14 @@ def _number(value: Any) -> Any:
     return number if isinstance(number, int | str) or math.isfinite(number) else repr(number)
 
 
-def _array(values: Any) -> dict[str, Any]:
+def _array(values: Any) -> Document:
     if values.dtype.hasobject:
         return {"shape": list(values.shape), "values": digest(values.tolist())}
     content = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:32]
     return {"shape": list(values.shape), "dtype": str(values.dtype), "content": content}
 
 
-def _table(table: Any) -> dict[str, Any]:
+def _table(table: Any) -> Document:
     """Values, columns and kinds of a table; its index is for people."""
     hashes = np.asarray(pd.util.hash_pandas_object(table, index=False))
     if isinstance(table, pd.DataFrame):
@@ -152,7 +151,7 @@ class StudyStore:
     folder: Path | None = None
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str] | None) -> StudyStore:
+    def open(cls, folder: Place | None) -> StudyStore:
         """The store in this folder, which is made if it is not there."""
         if folder is None:
             return cls()
@@ -169,8 +168,8 @@ class StudyStore:
         return cls(path)
 
     def remember(
-        self, kind: str, specification: dict[str, Any], compute: Callable[[], dict[str, Any]]
-    ) -> tuple[dict[str, Any], bool]:
+        self, kind: str, specification: Document, compute: Callable[[], Document]
+    ) -> tuple[Document, bool]:
         """A piece of work by all that it depends on: what was kept of it, or computed and kept; and whether it was."""
         described = describe(specification)
         key = digest(described)
@@ -181,7 +180,7 @@ class StudyStore:
         self.write(kind, key, content)
         return content, False
 
-    def read(self, kind: str, key: str) -> dict[str, Any] | None:
+    def read(self, kind: str, key: str) -> Document | None:
         """What was written under this name, or None if it was not, or is damaged."""
         if self.folder is None:
             return None
@@ -195,7 +194,7 @@ class StudyStore:
             return None
         return content if genuine and isinstance(content, dict) else None
 
-    def write(self, kind: str, key: str, content: dict[str, Any]) -> None:
+    def write(self, kind: str, key: str, content: Document) -> None:
         """Keep something under a name."""
         document = {"format": _FORMAT, "sha256": _checksum(kind, key, content), "content": content}
         text = json.dumps(document, allow_nan=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._classifier import Classifier
+from holdfast._files import Document, Facts, Place
 from holdfast._network import Network
 from holdfast._shown import Shown, Summary, draw
 from holdfast.changes import Changes, parameter_distance
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PLACE = ["dataset", "model"]
 KEYS = [*PLACE, "method", "delta_label"]
-Asked = tuple[Mapping[str, Any], Cell, Changes | None]
+Asked = tuple[Facts, Cell, Changes | None]
 # The columns of `Survival.people` where there is nobody.
 _NOBODY = pd.DataFrame(columns=[*KEYS, "kind", "input"]).assign(
     **dict.fromkeys(("seed", "row", "inside"), pd.Series(dtype=np.int64)),
@@ -100,17 +100,15 @@ class Survival(Shown):
 
     def to_markdown(self) -> str:
         """Tables for each table and model: what each method keeps, at which cost, and of which kind of change."""
-        kinds, by = (
-            dict(list(self.to_frame().groupby(PLACE))),
-            self.summary().groupby(PLACE, sort=False),
-        )
+        kinds = dict(list(self.to_frame().groupby(PLACE)))
+        by = self.summary().groupby(PLACE, sort=False)
         tables = [(place, survival_tables(part, kinds[place])) for place, part in by]
         skipped = (
             self.skipped.drop_duplicates(["model", "kind"]) if len(self.skipped) else self.skipped
         )
         return filled_page("survival.md.j2", tables=tables, skipped=skipped.to_dict("records"))
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot(self, path: Place | None = None) -> Figure:
         """Draw what is kept against what it costs, a column of pictures for each table and model.
 
         To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.
@@ -144,7 +142,9 @@ def fates(
     where = situation.place | {"kind": recipe.name}
     # Made when the first cell needs them, and put to all the cells that do.
     changed = cache(partial(_changed, situation, recipe, variants))
-    frames, models, kept_all = [], pd.DataFrame(), True
+    frames = []
+    models = pd.DataFrame()
+    kept_all = True
     try:
         for keys, cell, changes in asked:
             content, kept = situation.store.remember(
@@ -169,7 +169,8 @@ def _changed(
     situation: Situation, recipe: Recipe, variants: int
 ) -> list[tuple[Model, float | None]]:
     """Changed models, and how far the parameters of each moved."""
-    seeds, threshold = run_seeds(situation.seed, variants), situation.protocol.threshold
+    seeds = run_seeds(situation.seed, variants)
+    threshold = situation.protocol.threshold
     made = (
         load_model(recipe.change(situation.fitted, situation.learned, seed), threshold)
         for seed in seeds
@@ -196,9 +197,12 @@ def _tried(
     cell: Cell,
     changes: Changes | None,
     changed: Callable[[], list[tuple[Model, float | None]]],
-) -> dict[str, Any]:
+) -> Document:
     """A cell's answers put to changed models: which each keeps, whether it lies inside Δ, and how far off."""
-    points, today, kept, inside = cell.points[cell.found], situation.models.classifier, [], []
+    points = cell.points[cell.found]
+    today = situation.models.classifier
+    kept = []
+    inside = []
     for other, distance in changed():
         labels = other.classifier.predict(other.variables(points)) if len(points) else np.array([])
         kept.append([bool(label == situation.table.target) for label in labels])
@@ -210,11 +214,10 @@ def _tried(
     return {"kept": kept, "inside": inside, "distance": [distance for _, distance in changed()]}
 
 
-def _people(
-    situation: Situation, cell: Cell, content: Mapping[str, Any], nearest: Cell
-) -> pd.DataFrame:
+def _people(situation: Situation, cell: Cell, content: Facts, nearest: Cell) -> pd.DataFrame:
     """A row for each person of a cell."""
-    found, inside = cell.found, np.array(content["inside"], dtype=np.bool_)
+    found = cell.found
+    inside = np.array(content["inside"], dtype=np.bool_)
     kept = np.full((inside.size, found.size), np.nan)
     kept[:, found] = content["kept"]
     return pd.DataFrame(
@@ -264,7 +267,7 @@ def named(row: Mapping[Any, Any]) -> str:
     return f"{row['method']} {row['delta_label']}".strip()
 
 
-def survival_tables(summary: pd.DataFrame, kinds: pd.DataFrame) -> dict[str, Any]:
+def survival_tables(summary: pd.DataFrame, kinds: pd.DataFrame) -> Document:
     """What a page shows: each method of a summary, and the share that each keeps under each kind of change."""
     wide = kinds.assign(name=[named(row) for row in kinds.to_dict("records")])
     return {

@@ -122,7 +122,10 @@ def _table(name: str | None, value: Any, target: Any) -> StudyTable:
             )
         name = value.name
     if isinstance(value, Dataset):
-        X, y, space, wanted = value.X, value.y, value.space, value.wanted
+        X = value.X
+        y = value.y
+        space = value.space
+        wanted = value.wanted
     elif isinstance(value, tuple | list) and len(value) == 3:
         X, y, space = value
         wanted = None

@@ -21,12 +21,15 @@ def attack(
 
     Rows whose margin falls below `clear` are left alone from then on.
     """
-    xp, everyone, first = array_namespace(points), layers, layers.hidden[0]
+    xp = array_namespace(points)
+    everyone = layers
+    first = layers.hidden[0]
     today = first.today(points)
     low, high = first.sides(points, today=today)
     # Of a neuron with a ReLU only the values matter.
     box = Box(activated(low, layers.relus[0]), activated(high, layers.relus[0]))
-    values, active = activated(today, layers.relus[0]), []
+    values = activated(today, layers.relus[0])
+    active = []
     for layer, relu in zip(layers.hidden[1:], layers.relus[1:], strict=True):
         z = layer.today(values)
         active.append(xp.astype(z > 0.0, z.dtype))
@@ -38,7 +41,9 @@ def attack(
         if not left.shape[0]:
             break
         if left.shape[0] < rows.shape[0]:
-            rows, layers, box = take_rows(rows, left), layers.take(left), box.take(left)
+            rows = take_rows(rows, left)
+            layers = layers.take(left)
+            box = box.take(left)
             active = [take_rows(mask, left) for mask in active]
         new, active = _respond(layers, box, active)
         lower = new[0] < take_rows(best[0], rows)
@@ -106,7 +111,7 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
     bottom, top = first.sides(points, today=center)
     reach = xp.where(corner < center, center - bottom, top - center)
     share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
-    low_end, high_end = (activated(end, layers.relus[0]) for end in (bottom, top))
-    share = xp.where(corner <= low_end, -1.0, xp.where(corner >= high_end, 1.0, share))
+    share = xp.where(corner >= activated(top, layers.relus[0]), 1.0, share)
+    share = xp.where(corner <= activated(bottom, layers.relus[0]), -1.0, share)
     low = 1.0 - 2.0 * xp.astype(low, share.dtype) if low.dtype == xp.bool else low
     return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), low], axis=1)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from holdfast._classifier import Classifier
+from holdfast._classifier import Classifier, Values
 from holdfast._given import given_row
 from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._shown import HEAD, Shown, Summary, draw
@@ -63,7 +62,7 @@ class Certificates(Shown):
         return self.decider.changes
 
     @property
-    def verdict(self) -> NDArray[Any]:
+    def verdict(self) -> Values:
         """One `Verdict` for each row."""
         members = np.empty(len(VERDICTS), dtype=object)
         members[:] = VERDICTS
@@ -85,7 +84,7 @@ class Certificates(Shown):
         return self.outcome.upper
 
     @property
-    def decided_by(self) -> NDArray[Any]:
+    def decided_by(self) -> Values:
         """Which stage of the cascade settled each row."""
         return np.array(STAGES, dtype=object)[self.outcome.stage]
 

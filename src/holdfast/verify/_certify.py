@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
 from holdfast._network import Floats, Ints
 from holdfast._parallel import jobs, spread
-from holdfast._progress import progress_bar
+from holdfast._progress import Advance, no_bar, progress_bar
 from holdfast._scored import Scored
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -26,7 +25,7 @@ from holdfast.verify._deciders import Decider, decider_for, toward
 from holdfast.verify._engine import Engine
 from holdfast.verify._inputs import Space, Table, check_changes, read_table, read_targets
 from holdfast.verify._outputs import logit_ranges
-from holdfast.verify._verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Rows, Stage
+from holdfast.verify._verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Stage
 
 # A table shorter than this is done before a progress bar could be read.
 _LONG_TABLE = 200_000
@@ -198,7 +197,7 @@ def certify_points(
     index: pd.Index | None = None,
     deadline: Deadline = NO_LIMIT,
     method: str = "joint",
-    advance: Callable[[int], object] = lambda _: None,
+    advance: Advance = no_bar,
 ) -> Certificates:
     """`certify` for whoever has a decider, points and class indices already."""
     if method not in ("joint", "separate", "interval"):
@@ -222,22 +221,24 @@ def _settled(
     targets: Ints,
     deadline: Deadline,
     until: Stage,
-    advance: Callable[[int], object],
+    advance: Advance,
 ) -> Outcome:
     """Blocks of rows by the cheap stages; then what they leave open in groups, which workers take as they are free.
 
     Blocks and groups are the same however many workers there are, and so is what is computed of each row.
     """
-    n, engine = len(points), decider if isinstance(decider, Engine) else None
+    n = len(points)
+    engine = decider if isinstance(decider, Engine) else None
     group = _BLOCK if engine is None else engine.group
     if n <= group or (engine is not None and engine.device):
         return decider.settle(points, targets, deadline=deadline, until=until, advance=advance)
     outcome = Outcome.empty(n)
     easy = until if engine is None else min(until, engine.easy)
 
-    def run(blocks: list[Rows], stage: Stage) -> None:
+    def run(blocks: list[Ints], stage: Stage) -> None:
         def part(i: int) -> tuple[Any, ...]:
-            left, rows = deadline.left(), blocks[i]
+            left = deadline.left()
+            rows = blocks[i]
             share = None if left is None else left / (len(blocks) - i)
             # Rows that lie together need no copy.
             together = rows[-1] - rows[0] == len(rows) - 1
@@ -263,7 +264,7 @@ def _settle_part(
     return decider.settle(points, targets, deadline=Deadline.after(seconds), until=until)
 
 
-def _cut(rows: Rows, size: int) -> list[Rows]:
+def _cut(rows: Ints, size: int) -> list[Ints]:
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 

@@ -7,7 +7,7 @@ hold, how far they hold, and a model that breaks them. What rounding leaves open
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import Floats, Ints, Network
+from holdfast._network import Floats, Ints, Network, Pair
+from holdfast._progress import Advance
 from holdfast.bounds._layers import forward_error, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import HoldfastError
@@ -34,7 +35,7 @@ class ClosedForm(ABC):
     model: Model | None = None
 
     @abstractmethod
-    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def worst(self, points: Floats, target: int) -> Pair:
         """Bounds of the worst margin of each point, from below and from above, (n,) each."""
 
     @abstractmethod
@@ -46,7 +47,7 @@ class ClosedForm(ABC):
         """A model that breaks the point, replayed; None where rounding is in the way."""
 
     @abstractmethod
-    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def radius(self, points: Floats, target: int) -> Pair:
         """The size up to which each point holds: bounds from below and from above, (n,) each."""
 
     @abstractmethod
@@ -61,13 +62,14 @@ class ClosedForm(ABC):
         deadline: Deadline = NO_LIMIT,
         until: Stage = Stage.EXACT,
         keep: bool = True,
-        advance: Callable[[int], object] = lambda _: None,
+        advance: Advance = lambda _: None,
     ) -> Outcome:
         """As `Engine.settle`."""
         outcome = Outcome.empty(points.shape[0])
         for one, rows in by_target(target, points.shape[0]) if len(points) else ():
             lower, upper = self.worst(points[rows], one)
-            outcome.lower[rows], outcome.upper[rows] = lower, upper
+            outcome.lower[rows] = lower
+            outcome.upper[rows] = upper
             outcome.mark(rows[lower > 0.0], ROBUST, Stage.CLOSED_FORM)
             outcome.mark(rows[upper < 0.0], NOT_ROBUST, Stage.CLOSED_FORM)
             # Fractions judge a margin of exactly 0 too, which depends on who wins a tie, and what overflowed.
@@ -108,7 +110,7 @@ class Margins:
         network = isinstance(classifier, Network)
         self.engine = Engine(classifier, PlausibleChanges(1e-300)) if network else None  # type: ignore[arg-type]
 
-    def each(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def each(self, points: Floats, target: int) -> Pair:
         """The margin over each rival, (n, k), and how far rounding may have carried any of them, (n,)."""
         if self.engine is None:
             logits = self.classifier.logits(points)

@@ -77,7 +77,9 @@ def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
     """Who decides about these classes: where the threshold may move, at the hardest one."""
     if not isinstance(decider, MovingThreshold):
         return decider
-    model, changes, wanted = decider.model, decider.changes, np.unique(np.asarray(targets))
+    model = decider.model
+    changes = decider.changes
+    wanted = np.unique(np.asarray(targets))
     if wanted.size != 1:
         raise InvalidInputError(
             "target: expected one class for all rows where the threshold may move, got several"

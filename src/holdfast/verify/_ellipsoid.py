@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast.bounds._layers import Margin, margins_for
 from holdfast.changes import Ellipsoid
 from holdfast.changes._ellipsoid import whole_numbers
@@ -29,7 +29,8 @@ class InEllipsoid(ClosedForm):
     changes: Ellipsoid
 
     def __init__(self, model: Model, changes: Ellipsoid) -> None:
-        self.classifier, self.changes = model.network, changes
+        self.classifier = model.network
+        self.changes = changes
         changes.check(self.classifier)
         self._theta = np.append(self.classifier.weights[0], self.classifier.biases[0])
 
@@ -44,7 +45,8 @@ class InEllipsoid(ClosedForm):
         In the balanced shape, whose trace is at most 2 n and whose eigenvalues are at least λ, the parameters θ and a
         step of length r move by no more than  2 u (|θ| + r / sqrt(λ))  in rounding.
         """
-        changes, radius = self.changes, self.changes.size
+        changes = self.changes
+        radius = self.changes.size
         with quiet():
             theta = np.ldexp(self._theta, -changes.exponents)
             rounded = (
@@ -56,7 +58,8 @@ class InEllipsoid(ClosedForm):
 
     def _directions(self, points: Floats, margin: Margin) -> Floats:
         """g with  margin(θ) = gᵀθ  at each point, (n, parameters)."""
-        n, signs = points.shape[0], margin.signs(self.classifier.n_outputs)
+        n = points.shape[0]
+        signs = margin.signs(self.classifier.n_outputs)
         weights = signs[:, None] * points[:, None, :]
         return np.hstack([weights.reshape(n, -1), np.broadcast_to(signs, (n, signs.size))])
 
@@ -72,25 +75,25 @@ class InEllipsoid(ClosedForm):
             y += (g - y @ self.changes.balanced) @ self._inverse
         return g, np.asarray(powers), y
 
-    def _reach(self, directions: Floats) -> tuple[Floats, Floats]:
+    def _reach(self, directions: Floats) -> Pair:
         """Bounds of sqrt(gᵀ H⁻¹ g), (n,) each; the first is what a counter-model in floats reaches.
 
         For any y and r = g - H y,  gᵀ H⁻¹ g = 2 gᵀy - yᵀ H y + rᵀ H⁻¹ r,  and the last is between 0 and |r|² / λ.
         """
         shape = self.changes.balanced
         g, powers, y = self._solved(directions)
-        product, unit = y @ shape, 4.0 * (len(shape) + 4) * _UNIT
-        sizes, along = np.abs(g) + np.abs(y) @ np.abs(shape), np.sum(np.abs(g * y), axis=1)
+        product = y @ shape
+        unit = 4.0 * (len(shape) + 4) * _UNIT
+        sizes = np.abs(g) + np.abs(y) @ np.abs(shape)
+        along = np.sum(np.abs(g * y), axis=1)
         square = 2.0 * np.sum(g * y, axis=1) - np.sum(y * product, axis=1)
         error = unit * (2.0 * along + np.sum(np.abs(y) * sizes, axis=1))
         rest = (
             np.sum((np.abs(g - product) + unit * sizes) ** 2, axis=1)
             / self.changes.least_eigenvalue
         )
-        least, most = (
-            np.sqrt(np.maximum(square - error, 0.0)),
-            np.sqrt(square + error + rest * (1.0 + unit)),
-        )
+        least = np.sqrt(np.maximum(square - error, 0.0))
+        most = np.sqrt(square + error + rest * (1.0 + unit))
         # What the forward pass of a counter-model rounds grows with the sizes of its terms.
         least = np.maximum(least - unit * along / np.maximum(least, _UNIT), 0.0)
         return np.nextafter(np.ldexp(least, powers), 0.0), np.nextafter(
@@ -99,7 +102,8 @@ class InEllipsoid(ClosedForm):
 
     def _parts(self, points: Floats, target: int) -> Floats:
         """Bounds of the margin over each rival, and of how far it moves at radius 1, (4, rivals, n)."""
-        parts, unit = [], 4.0 * (self._theta.size + 4) * _UNIT
+        parts = []
+        unit = 4.0 * (self._theta.size + 4) * _UNIT
         for margin in margins_for(self.classifier, target):
             directions = self._directions(points, margin)
             value = directions @ self._theta
@@ -108,7 +112,7 @@ class InEllipsoid(ClosedForm):
             parts.append((value - error, value + error, *self._reach(directions)))
         return np.stack(parts, axis=1)
 
-    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def worst(self, points: Floats, target: int) -> Pair:
         """θᵀg - radius sqrt(gᵀ H⁻¹ g), the least over the rivals."""
         tiny = 4.0 * _UNIT
         with quiet():
@@ -149,11 +153,12 @@ class InEllipsoid(ClosedForm):
         )
         return network if self.changes.contains(self.classifier, network) else self.classifier
 
-    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def radius(self, points: Floats, target: int) -> Pair:
         """margin / sqrt(gᵀ H⁻¹ g), the least over the rivals."""
         with quiet():
             low, high, near, far = self._parts(points, target)
-            lower, upper = (np.maximum(low, 0.0) / far).min(axis=0), (high / near).min(axis=0)
+            lower = (np.maximum(low, 0.0) / far).min(axis=0)
+            upper = (high / near).min(axis=0)
         return np.nextafter(np.nan_to_num(lower, nan=0.0, posinf=np.inf), 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:

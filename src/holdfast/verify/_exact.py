@@ -15,13 +15,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast import checker
 from holdfast._arrays import to_numpy
 from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import Floats, Network
+from holdfast._files import Document
+from holdfast._network import Floats, Network, Pair, Values
 from holdfast._tree_document import tree_document
 from holdfast._trees import TreeEnsemble
 from holdfast.bounds._layers import Layers, Margin, margins_for
@@ -42,8 +42,7 @@ _BITS = (16, 48, 80)
 _SHORT, _LONGEST = 4096, 2**4096
 
 # A certificate, a part of one, a network: objects of JSON.
-Document = dict[str, Any]
-_Branch = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+_Branch = tuple[Values, Values, Values]
 
 
 class NoProofError(checker.CheckError):
@@ -81,8 +80,8 @@ def parameters(network: Network) -> Document:
         "version": 1,
         "classes": network.classes.tolist(),
         "activations": list(network.activations),
-        "weights": [weight.tolist() for weight in network.weights],
-        "biases": [bias.tolist() for bias in network.biases],
+        "weights": [*map(np.ndarray.tolist, network.weights)],
+        "biases": [*map(np.ndarray.tolist, network.biases)],
     }
 
 
@@ -92,12 +91,16 @@ class Exact:
     def __init__(
         self, network: Network, changes: PlausibleChanges, layers: Layers, margin: Margin, x: Floats
     ) -> None:
-        self.network, self.changes, self.margin, self.x = network, changes, margin, x
+        self.network = network
+        self.changes = changes
+        self.margin = margin
+        self.x = x
         # Whatever device the engine works on, programs are written here.
         self.layers = layers.on(to_numpy)
         # A lone logit is class 1's, and class 0 is -1 in its margins.
         alone = int(network.n_outputs == 1)
-        target, self.rival = margin.above + alone, margin.below + alone
+        target = margin.above + alone
+        self.rival = margin.below + alone
         model = checker_model(network)
         read = checker.read_changes(changes.to_dict(), model)
         self.question = checker.Question(model, read, x.tolist(), target)
@@ -152,11 +155,10 @@ class Exact:
         tree = self._tree(self.question.ranges, {}, deadline, max_cases, branches or [])
         return self._with_bound(method="cases", tree=tree) if isinstance(tree, dict) else tree
 
-    def leaf(
-        self, case: checker.Ranges, lower: NDArray[Any], upper: NDArray[Any]
-    ) -> Document | None:
+    def leaf(self, case: checker.Ranges, lower: Values, upper: Values) -> Document | None:
         """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
-        rows, cuts = self.question.margin(self.rival), np.cumsum(self.network.hidden[1:])[:-1]
+        rows = self.question.margin(self.rival)
+        cuts = np.cumsum(self.network.hidden[1:])[:-1]
         below, above = (np.split(part.astype(np.float64), cuts) for part in (lower, upper))
         for lines, unit in _in_whole_numbers(list(zip(below, above, strict=True))):
             if self.question.suffices(self.rival, self.question.least(*rows, case, lines, unit)):
@@ -255,7 +257,7 @@ class Exact:
         )
 
 
-def _in_whole_numbers(layers: list[tuple[Floats, Floats]]) -> Iterator[tuple[checker.Lines, int]]:
+def _in_whole_numbers(layers: list[Pair]) -> Iterator[tuple[checker.Lines, int]]:
     """The multipliers of each layer over one denominator, ever finer."""
     # A layer of small multipliers has as many bits as one of large ones.
     sizes = [float(np.abs(pair).max()) for pair in layers]
@@ -281,7 +283,7 @@ def _in_whole_numbers(layers: list[tuple[Floats, Floats]]) -> Iterator[tuple[che
 
 
 def proof(
-    engine: Engine, outcome: Outcome, row: int, x: NDArray[np.float64], target: int, max_cases: int
+    engine: Engine, outcome: Outcome, row: int, x: Floats, target: int, max_cases: int
 ) -> list[Any]:
     """The parts of the row's proof; NoProofError where the checker knows no form for what proved it."""
     parts = []

@@ -61,7 +61,12 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
             # A network reads points; any other model is asked about these very rows.
             rows = isinstance(loaded.classifier, Scored) and isinstance(X, pd.DataFrame)
             loaded = loaded.in_space(space, X if rows else None)
-        points = _variables(loaded, X, space)
+            check_reading(loaded, space)
+        if space is None:
+            points = loaded.variables(X)
+        else:
+            points = loaded.classifier.check_points(space.encode(X))
+            check_encoding(loaded, X, points)
     except InvalidInputError as error:
         raise InvalidInputError(str(error).replace("X: ", f"{name}: ", 1)) from error
     if points.shape[0] == 0:
@@ -71,16 +76,6 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
         if other.any():
             raise InvalidInputError(f"{name}: row {int(other.argmax())}: {OTHER_ROW}")
     return Table(loaded, points, pd.RangeIndex(points.shape[0]) if index is None else index)
-
-
-def _variables(loaded: Model, X: Any, space: Space | None) -> Floats:
-    if space is None:
-        return loaded.variables(X)
-    if isinstance(space, FeatureSpace):
-        check_reading(loaded, space)
-    points = loaded.classifier.check_points(space.encode(X))
-    check_encoding(loaded, X, points)
-    return points
 
 
 def check_encoding(loaded: Model, X: Any, points: Floats) -> None:
@@ -128,10 +123,8 @@ def _check_names(names: tuple[str, ...], space: FeatureSpace) -> None:
 
     Where all names are those of the table's columns, the model may just as well have been fitted on the table itself.
     """
-    places, sure = (
-        variable_places(space),
-        "load_network(model) says that the model reads the space's variables",
-    )
+    places = variable_places(space)
+    sure = "load_network(model) says that the model reads the space's variables"
     for i, name in enumerate(names):
         if i not in places.get(name, ()):
             raise InvalidInputError(
@@ -157,7 +150,8 @@ def _reads_alike(model: Model, space: FeatureSpace) -> bool:
     n = max(3, *(len(feature.categories) for feature in space.features))
     columns = []
     for feature in space.features:
-        lower, upper = max(feature.lower, -1e6), min(feature.upper, 1e6)
+        lower = max(feature.lower, -1e6)
+        upper = min(feature.upper, 1e6)
         values = (
             np.arange(len(feature.categories))
             if feature.labelled

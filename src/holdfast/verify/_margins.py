@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Ints, Network
+from holdfast._network import Floats, Ints, Network, Pair
 
 
 def least_margins(network: Classifier, targets: ArrayLike, points: Floats) -> Floats:
@@ -21,7 +21,7 @@ def least_margins(network: Classifier, targets: ArrayLike, points: Floats) -> Fl
     return _rivals(network, _one_each(targets, points), points)[0]
 
 
-def margin_slopes(network: Network, targets: ArrayLike, points: Floats) -> tuple[Floats, Floats]:
+def margin_slopes(network: Network, targets: ArrayLike, points: Floats) -> Pair:
     """The margins, (n,), and their gradients with respect to the points, (n, d)."""
     wanted = _one_each(targets, points)
     values, rivals = _rivals(network, wanted, points)
@@ -34,7 +34,8 @@ def rounding_of_margins(network: Network, points: Floats) -> Floats:
     """How much a margin may change with the order of its sums, as in a table of another length, (n,)."""
     sizes, terms = np.abs(points), 2
     for weight, bias in zip(network.weights, network.biases, strict=True):
-        sizes, terms = sizes @ np.abs(weight).T + np.abs(bias), terms + weight.shape[1] + 1
+        sizes = sizes @ np.abs(weight).T + np.abs(bias)
+        terms = terms + weight.shape[1] + 1
     return np.asarray(2.0 * terms * np.finfo(np.float64).eps * sizes.max(axis=1))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Bools, Floats
+from holdfast._network import Bools, Floats, Pair
 from holdfast.bounds._layers import Margin
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
@@ -25,14 +25,15 @@ class OutputBounds:
     upper: Floats
     met: Bools
 
-    def probabilities(self) -> tuple[Floats, Floats]:
+    def probabilities(self) -> Pair:
         """Sound bounds on the probabilities, (n, classes) each: sigmoid for one logit, softmax for several.
 
         A class is least probable when its own logit is least and every other greatest; each logit's range is taken on
         its own, so for several classes the bounds are sound but may not be attained together.
         """
         if self.lower.shape[1] == 1:
-            low, high = _sigmoid(self.lower[:, 0]), _sigmoid(self.upper[:, 0])
+            low = _sigmoid(self.lower[:, 0])
+            high = _sigmoid(self.upper[:, 0])
             return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
         return _softmax_end(self.lower, self.upper), _softmax_end(self.upper, self.lower)
 
@@ -97,6 +98,7 @@ def _sigmoid(logits: Floats) -> Floats:
 def _softmax_end(own: Floats, others: Floats) -> Floats:
     """The probability of each class with its own logit at one end and every other at the other."""
     shift = np.maximum(own.max(axis=1), others.max(axis=1))[:, None]
-    mine, theirs = np.exp(own - shift), np.exp(others - shift)
+    mine = np.exp(own - shift)
+    theirs = np.exp(others - shift)
     rest = theirs.sum(axis=1, keepdims=True) - theirs
     return np.asarray(mine / (mine + rest))

@@ -15,9 +15,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Ints, Pair
 from holdfast.bounds._layers import Layer, Layers
 from holdfast.milp._relaxation import Program, Relaxation
 
@@ -58,7 +57,8 @@ class _Case:
     def __init__(
         self, layers: Layers, ranges: list[Floats], decided: dict[tuple[int, int], int]
     ) -> None:
-        self.layers, self.ranges = layers, ranges
+        self.layers = layers
+        self.ranges = ranges
         sizes = [ends.shape[0] for ends in ranges]
         # The columns of v and of v⁺, which are the same after a ReLU.
         doubled = [
@@ -76,22 +76,19 @@ class _Case:
         self.low, self.high, self.cost = np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
         # Rows A x in [bottom, top]; the multiplier of L or of U that a dual is, as (side, neuron, factor) or None.
         self.rows: list[Floats] = []
-        self.ends: list[tuple[Floats, Floats]] = []
-        self.duals: list[tuple[int, NDArray[np.intp], Floats] | None] = []
+        self.ends: list[Pair] = []
+        self.duals: list[tuple[int, Ints, Floats] | None] = []
         first = 0
         for i, (size, relu) in enumerate(zip(sizes, layers.relus, strict=True)):
             bottom, top = np.maximum(ranges[i].T, 0.0) if relu else ranges[i].T
-            self.low[self.own[i]], self.high[self.own[i]] = (
-                (bottom if i == 0 or not relu else 0.0),
-                top,
-            )
+            self.low[self.own[i]] = bottom if i == 0 or not relu else 0.0
+            self.high[self.own[i]] = top
             slope, intercept = _chords(ranges[i])
             if not relu:
-                self.low[self.plus[i]], self.high[self.plus[i]] = (
-                    np.maximum(bottom, 0.0),
-                    np.maximum(top, 0.0),
-                )
-                plus, own = self._at(self.plus[i]), self._at(self.own[i])
+                self.low[self.plus[i]] = np.maximum(bottom, 0.0)
+                self.high[self.plus[i]] = np.maximum(top, 0.0)
+                plus = self._at(self.plus[i])
+                own = self._at(self.own[i])
                 self._add(plus - own, 0.0, np.inf)
                 self._add(plus - slope[:, None] * own, -np.inf, intercept)
             if i:
@@ -119,11 +116,11 @@ class _Case:
         self.later = first
         self.cost = self._side(layers.margin, 0, len(sizes) - 1)[0][0]
 
-    def _at(self, columns: NDArray[np.intp]) -> Floats:
+    def _at(self, columns: Ints) -> Floats:
         """A row for each of these columns."""
         return np.eye(self.n)[columns]
 
-    def _side(self, layer: Layer, side: int, before: int) -> tuple[Floats, Floats]:
+    def _side(self, layer: Layer, side: int, before: int) -> Pair:
         """L (side 0) or U (side 1) of a layer's neurons as rows over what it reads, and their constants."""
         low, high, *biases = layer.ends
         rows = np.zeros((low.shape[0], self.n))
@@ -139,7 +136,7 @@ class _Case:
         rows: Floats,
         bottom: Floats | float,
         top: Floats | float,
-        dual: tuple[int, NDArray[np.intp], Floats] | None = None,
+        dual: tuple[int, Ints, Floats] | None = None,
     ) -> None:
         self.rows.append(rows)
         self.ends.append(
@@ -147,13 +144,13 @@ class _Case:
         )
         self.duals.append(dual)
 
-    def solved(self, elastic: bool) -> tuple[Floats, Floats] | None:
+    def solved(self, elastic: bool) -> Pair | None:
         """The solution and the duals of the rows; with `elastic`, rows may be broken at a price."""
-        rows, (bottom, top) = (
-            np.concatenate(self.rows),
-            map(np.concatenate, zip(*self.ends, strict=True)),
-        )
-        low, high, cost = self.low, self.high, self.cost
+        rows = np.concatenate(self.rows)
+        (bottom, top) = map(np.concatenate, zip(*self.ends, strict=True))
+        low = self.low
+        high = self.high
+        cost = self.cost
         if elastic:
             reach = np.maximum(np.abs(low), np.abs(high))
             size = np.abs(rows) @ reach
@@ -172,7 +169,8 @@ class _Case:
 
     def proposal(self, solution: Floats, duals: Floats) -> Proposal:
         """What a solution and its duals stand for."""
-        multipliers, start = np.zeros((2, self.later)), 0
+        multipliers = np.zeros((2, self.later))
+        start = 0
         for rows, dual in zip(self.rows, self.duals, strict=True):
             part = duals[start : start + rows.shape[0]]
             start += rows.shape[0]
@@ -215,7 +213,7 @@ class _Case:
         return chosen, best[1]
 
 
-def _chords(ranges: Floats) -> tuple[Floats, Floats]:
+def _chords(ranges: Floats) -> Pair:
     """Slope and intercept of the line above max(z, 0) on each range."""
     bottom, top = ranges.T
     open_ = (bottom < 0.0) & (top > 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from holdfast._classifier import Classifier
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast._scored import Scored
 from holdfast.changes import EnsembleShift, PlausibleShift
 from holdfast.changes._parameters import move_within
@@ -32,7 +32,8 @@ class Shift(ClosedForm):
     """
 
     def __init__(self, model: Model, changes: PlausibleShift | EnsembleShift) -> None:
-        self.classifier, self.changes = model.classifier, changes
+        self.classifier = model.classifier
+        self.changes = changes
         self.today = Margins(model.classifier)
         self.center = [self.today]
         if isinstance(changes, EnsembleShift):
@@ -43,7 +44,7 @@ class Shift(ClosedForm):
             models = (load_model(one, model.threshold) for one in changes.models)
             self.center = [Margins(_beside(model, one)) for one in models]
 
-    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def worst(self, points: Floats, target: int) -> Pair:
         """The margin less the shift; no more than today's."""
         ends = [_ends(self.center, points, target, self.changes.size)]
         if self.center != [self.today]:
@@ -91,15 +92,13 @@ class Shift(ClosedForm):
         new = min(margin for margin, _ in Margins(other).exactly(point, target))
         return other == self.classifier or new >= self._least(point, target)[0]
 
-    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def radius(self, points: Floats, target: int) -> Pair:
         """The margin itself; none where today's model rejects."""
         lower, upper = _ends(self.center, points, target, 0.0)
         if self.center != [self.today]:
             today = _ends([self.today], points, target, 0.0)
-            lower, upper = (
-                np.where(today[0] > 0.0, lower, 0.0),
-                np.where(today[1] < 0.0, -1.0, upper),
-            )
+            lower = np.where(today[0] > 0.0, lower, 0.0)
+            upper = np.where(today[1] < 0.0, -1.0, upper)
         return np.maximum(lower, 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:
@@ -124,9 +123,7 @@ class Shift(ClosedForm):
         return networks[0] if len(networks) == 1 else _wide(networks)
 
 
-def _ends(
-    models: list[Margins], points: Floats, target: int, shift: float
-) -> tuple[Floats, Floats]:
+def _ends(models: list[Margins], points: Floats, target: int, shift: float) -> Pair:
     """Bounds of the least of the mean margins, less the shift, (n,) each."""
     values, errors = zip(*(one.each(points, target) for one in models), strict=True)
     sizes = np.sum(np.abs(values), axis=0).max(axis=1)
@@ -155,7 +152,8 @@ def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.
 
 def _beside(today: Model, one: Model) -> Classifier:
     """A model as a classifier of what today's reads; raises where it is none."""
-    ours, theirs = today.classifier, one.classifier
+    ours = today.classifier
+    theirs = one.classifier
     if theirs.classes.astype(str).tolist() != ours.classes.astype(str).tolist():
         raise InvalidInputError(
             f"models: expected the classes {ours.classes.tolist()}, got {theirs.classes.tolist()}"
@@ -172,7 +170,8 @@ def _beside(today: Model, one: Model) -> Classifier:
 
 def _wide(networks: list[Network]) -> Network:
     """One network whose logits are the sums of theirs, exactly: all layers side by side, then an adding one."""
-    first, k = networks[0], networks[0].n_outputs
+    first = networks[0]
+    k = networks[0].n_outputs
     weights = [np.vstack([net.weights[0] for net in networks])]
     weights += [
         block_diag(*(net.weights[i] for net in networks)) for i in range(1, len(first.weights))

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast._forest import Forest
+from holdfast._leaf_masks import Least
 from holdfast._network import Floats, Network
+from holdfast._scored import CHECKED, Scored
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import TreeChanges
 from holdfast.errors import InvalidInputError
@@ -72,8 +74,15 @@ class MovingTrees(ClosedForm):
     def __init__(self, model: Model, changes: TreeChanges) -> None:
         trees = model.classifier
         if not isinstance(trees, TreeEnsemble):
+            why = f": {trees.why}" if isinstance(trees, Scored) else ""
             raise InvalidInputError(
-                f"TreeChanges: expected trees of XGBoost, LightGBM, scikit-learn or ONNX, got {trees!r}"
+                f"TreeChanges: expected trees of XGBoost, LightGBM or scikit-learn, got {trees!r}{why}"
+            )
+        if changes.dropped and trees.forest.divisor != 1.0 and (trees.score.bar or trees.score.off):
+            # The mean of fewer trees is another mean: only its sign at one half stays a sum's.
+            raise InvalidInputError(
+                "dropped: expected 0 for the mean of trees at a threshold of its own, got "
+                f"{changes.dropped}"
             )
         self.classifier, self.changes, self.forest = trees, changes, trees.forest
         self._set(changes)
@@ -81,8 +90,14 @@ class MovingTrees(ClosedForm):
     def _set(self, changes: TreeChanges) -> None:
         self.radii = changes.leaf_radii(self.classifier)
         self.low, self.high = self.forest.around(changes.threshold_radii(self.classifier))
+        self.cuts = self.forest.cuts(self.low), self.forest.cuts(self.high)
+        self.least: dict[tuple[float, ...], Least] = {}
         self.shift = changes.shift * changes.factor
         reach = np.abs(self.forest.values) + self.radii[:, None]
+        if not max(reach.max(initial=0.0), self.shift * self.forest.divisor) < 1e300:
+            raise InvalidInputError(
+                f"leaves: expected radii whose sums stay within floating point, got {changes!r}"
+            )
         self.errors: Floats = self.forest.rounding(reach) + self.forest.sum_error(
             np.array([self.shift * self.forest.divisor])
         )
@@ -108,21 +123,54 @@ class MovingTrees(ClosedForm):
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The sum of the least that each tree adds, less what is dropped and shifted."""
+        if self.classifier.predict_labels is not None and not self.classifier.tally.agreed:
+            # Held against the model's own predictions, once.
+            self.classifier.logits(points[:CHECKED])
         X = self.classifier.matrix(points)
-        lower, upper = np.full((2, X.shape[0]), np.inf)
-        band = self.classifier.score.band
-        for over in rivals(self.classifier, target):
-            sums = self._sums(X, over)
-            spare = self._spare(over)
-            lower = np.minimum(lower, sums - spare - band)
-            # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
-            upper = np.minimum(upper, sums + 2.0 * spare + band)
+        overs = rivals(self.classifier, target)
+        sums = np.stack([self._sums(X, over) for over in overs])
+        spare = np.array([[self._spare(over)] for over in overs])
+        lower, upper = self._ends(sums, spare)
+        near = np.flatnonzero(~(lower > 0.0) & ~(upper < 0.0))
+        if near.size:
+            sizes = self._sizes(X[near])
+            spare = np.stack([self._spare_at(sizes, over) for over in overs])
+            lower[near], upper[near] = self._ends(sums[:, near], spare)
         return self._as_logits(lower), self._as_logits(upper)
+
+    def _ends(self, sums: Floats, spare: Floats) -> tuple[Floats, Floats]:
+        """Bounds of the least margin over all rivals, (rivals, rows)."""
+        band = self.classifier.score.band
+        # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
+        return (sums - spare - band).min(axis=0), (sums + 2.0 * spare + band).min(axis=0)
+
+    def _sizes(self, X: Floats) -> Floats:
+        """At most so large are the terms of each sum together, at each row, (rows, outputs)."""
+        forest = self.forest
+        sizes = np.tile(np.abs(forest.base) + self.shift * forest.divisor, (X.shape[0], 1))
+        reach = np.abs(forest.values) + self.radii[:, None]
+        for place in range(reach.shape[1]):
+            for rows, terms in forest.least(X, -reach[:, place], self.low, self.high):
+                if forest.vector:
+                    sizes[rows, place] -= terms.sum(axis=1)
+                else:
+                    np.subtract.at(sizes[rows].T, forest.output, terms.T)
+        return np.asarray(sizes * (1.0 + 2.0**-40))
+
+    def _spare_at(self, sizes: Floats, over: Over) -> Floats:
+        """As `_spare`, from what the leaves that a row may reach add up to; ours are sums in float64."""
+        forest, weights = self.forest, np.abs(over.weights)
+        ours = 2.0**-53 * (2 * forest.n_trees + 16)
+        total = sizes @ weights / forest.divisor + abs(over.constant) + self.shift
+        return np.asarray(forest.sum_error(sizes) @ weights + ours * total)
 
     def _sums(self, X: Floats, over: Over) -> Floats:
         forest, out = self.forest, np.empty(X.shape[0])
         start = float(over.weights @ forest.base)
-        for rows, terms in forest.least(X, self._costs(over), self.low, self.high):
+        key = tuple(over.weights.tolist())
+        if key not in self.least:
+            self.least[key] = Least(forest, self._costs(over), self.low, self.high)
+        for rows, terms in self.least[key](X):
             total = terms.sum(axis=1)
             m = min(self.changes.dropped, forest.n_trees)
             if m:
@@ -142,11 +190,14 @@ class MovingTrees(ClosedForm):
     def holds(self, point: Floats, target: int) -> bool:
         """The worst margin in fractions, less what a library's sums may round at this point."""
         x = self.classifier.matrix(point[None, :])[0]
-        ways = self.forest.reachable(x, self.low, self.high)
+        ways = self.forest.reachable(x, *self.cuts)
         reached = [way[-1] for tree in ways for way in tree]
         still = len(reached) == len(ways) and not self.radii[reached].any()
         # Another order of the same sum may round otherwise.
-        if still and self.forest.ordered and not (self.changes.dropped or self.shift):
+        sure = self.forest.ordered and (
+            len(self.classifier.labels) == 2 or not self.classifier.score.band
+        )
+        if still and sure and not (self.changes.dropped or self.shift):
             # Nothing that moves is met: every model computes what today's computes.
             return int(self.classifier.predict_index(point[None, :])[0]) == target
         return all(
@@ -182,14 +233,15 @@ class MovingTrees(ClosedForm):
     def _error(self, ways: list[list[tuple[int, ...]]], over: Over) -> Fraction:
         """How far the library's sum may be from the true one at a point, over what its rows may reach."""
         forest = self.forest
+        leaves = [way[-1] for found in ways for way in found]
+        starts = np.cumsum([0, *map(len, ways[:-1])])
+        reach = np.abs(forest.values[leaves]) + self.radii[leaves, None]
+        largest = np.maximum.reduceat(reach, starts, axis=0)
         sizes = np.abs(forest.base) + self.shift * forest.divisor
-        for tree, found in enumerate(ways):
-            leaves = [way[-1] for way in found]
-            size = (np.abs(forest.values[leaves]) + self.radii[leaves, None]).max(axis=0)
-            if forest.vector:
-                sizes = sizes + size
-            else:
-                sizes[forest.output[tree]] += size[0]
+        if forest.vector:
+            sizes = sizes + largest.sum(axis=0)
+        else:
+            np.add.at(sizes, forest.output, largest[:, 0])
         error = forest.sum_error(sizes * (1.0 + 2.0**-40)) @ np.abs(over.weights)
         # The threshold is taken off in float64.
         rounded = 4.0 * 2.0**-53 * (float(sizes.sum()) / forest.divisor + abs(over.constant))
@@ -214,7 +266,7 @@ class MovingTrees(ClosedForm):
 
     def _worst(self, point: Floats, over: Over) -> TreeEnsemble:
         forest = self.forest
-        ways = forest.reachable(self.classifier.matrix(point[None, :])[0], self.low, self.high)
+        ways = forest.reachable(self.classifier.matrix(point[None, :])[0], *self.cuts)
         values, threshold = forest.values.copy(), forest.threshold.copy()
         costs = self._costs(over)
         chosen = [min(tree, key=lambda way: costs[way[-1]]) for tree in ways]

@@ -10,11 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Ints, Network, Values
 from holdfast.bounds._layers import Margin
 from holdfast.verify._search import Leaves
-
-Rows = NDArray[np.intp]
 
 
 class Verdict(StrEnum):
@@ -87,7 +85,7 @@ class Outcome:
     lower: Floats
     upper: Floats
     stage: NDArray[np.int8]
-    sides: list[tuple[Rows, Margin, NDArray[Any]]] = field(default_factory=list)
+    sides: list[tuple[Ints, Margin, Values]] = field(default_factory=list)
     networks: dict[int, tuple[Margin, Network]] = field(default_factory=dict)
     leaves: list[tuple[Margin, Leaves]] = field(default_factory=list)
     trees: dict[tuple[int, int, int], dict[str, Any]] = field(default_factory=dict)
@@ -96,15 +94,17 @@ class Outcome:
     @classmethod
     def empty(cls, n: int) -> Outcome:
         """Nothing known yet."""
-        lower, upper = np.empty(n), np.empty(n)
+        lower = np.empty(n)
+        upper = np.empty(n)
         lower[:], upper[:] = -np.inf, np.inf
         return cls(np.zeros(n, np.int8), lower, upper, np.zeros(n, np.int8))
 
     def mark(self, rows: Any, verdict: int, stage: Stage) -> None:
         """Write down who decided some rows, and how."""
-        self.verdict[rows], self.stage[rows] = verdict, stage
+        self.verdict[rows] = verdict
+        self.stage[rows] = stage
 
-    def add_sides(self, rows: Rows, margin: Margin, sides: NDArray[Any]) -> None:
+    def add_sides(self, rows: Ints, margin: Margin, sides: Values) -> None:
         """Keep the sides that break `margin` in these rows, a byte for each neuron where all are corners."""
         if rows.size:
             self.sides.append(
@@ -117,10 +117,12 @@ class Outcome:
         if self.room > 0:
             self.leaves.append((margin, leaves))
 
-    def put(self, rows: Rows, part: Outcome) -> None:
+    def put(self, rows: Ints, part: Outcome) -> None:
         """Take over what is known of some rows."""
-        self.verdict[rows], self.stage[rows] = part.verdict, part.stage
-        self.lower[rows], self.upper[rows] = part.lower, part.upper
+        self.verdict[rows] = part.verdict
+        self.stage[rows] = part.stage
+        self.lower[rows] = part.lower
+        self.upper[rows] = part.upper
         self.sides += [(rows[own], margin, sides) for own, margin, sides in part.sides]
         self.networks |= {int(rows[row]): broken for row, broken in part.networks.items()}
         self.trees |= {
@@ -139,9 +141,7 @@ class Outcome:
                 return margin, sides[place[0]].astype(np.float64)
         return None
 
-    def branches(
-        self, row: int, margin: Margin
-    ) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    def branches(self, row: int, margin: Margin) -> list[tuple[Values, Values, Values]]:
         """The closed branches of a row: what was decided, the multipliers of L and of U."""
         return [
             (leaves.decided[i], leaves.lower[i], leaves.upper[i])

@@ -29,7 +29,8 @@ def build_witness(
     `signs` says which way a variable counts, where x itself, being 0, does not.
     """
     weights, biases = [], []
-    values, signs = x, np.where(x < 0.0, -1.0, 1.0) if signs is None else signs
+    values = x
+    signs = np.where(x < 0.0, -1.0, 1.0) if signs is None else signs
     layers = np.split(sides, np.cumsum(network.hidden)) if network.hidden else [sides]
     for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
         weights.append(_moved(weight, layers[i][:, None] * signs, radii[i].weight))

@@ -36,10 +36,12 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     calibrated = watch_updates(lender, seed)
     pages.show_updates(calibrated, rounded_up(float(calibrated)), delta)
     delta = rounded_up(float(calibrated)) if delta is None else delta
-    changes, space = hf.PlausibleChanges(delta), lender.space()
+    changes = hf.PlausibleChanges(delta)
+    space = lender.space()
     before, after = make_promises(lender, promises)
     promised = recourse_from(lender.pipeline, before, after, target=1, changes=changes, space=space)
-    radius, certificates = promised.radii.lower, promised.certificates
+    radius = promised.radii.lower
+    certificates = promised.certificates
     assert certificates is not None
     pages.show_verdicts(certificates.to_frame(), delta)
     broken = pick_broken(promised)
@@ -48,7 +50,8 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     advise = partial(
         hf.explain, lender.pipeline, target=1, changes=changes, space=space, progress=False
     )
-    few, neighbours = before.head(APPLICANTS), hf.RNCE(lender.applicants, line_search=True)
+    few = before.head(APPLICANTS)
+    neighbours = hf.RNCE(lender.applicants, line_search=True)
     neighbour = advise(few, generator=neighbours)
     closest = advise(few, generator=hf.Closest(), time_limit=SECONDS_EACH)
     pages.show_advice(closest, neighbour, delta)

@@ -24,7 +24,8 @@ from holdfast.errors import InvalidInputError
 
 # What advice cannot ask for: nobody grows younger, sends a dependant away or lengthens a credit history at will.
 FIXED = ("age", "dependants", "months_of_history")
-RISING, FALLING = ("income", "savings"), ("debt", "card_utilisation", "missed_payments")
+RISING = ("income", "savings")
+FALLING = ("debt", "card_utilisation", "missed_payments")
 NEIGHBOURS = 100
 # A month: the model is brought up to date with one more pass of training, over the month's applicants.
 NEW_APPLICANTS = 500
@@ -130,7 +131,8 @@ def make_promises(lender: Lender, n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     people = lender.applicants
     accepted = lender.pipeline.predict(people) == 1
-    denied, models = people[~accepted], people[accepted]
+    denied = people[~accepted]
+    models = people[accepted]
     n_neighbours = min(NEIGHBOURS, len(models))
     search = NearestNeighbors(n_neighbors=n_neighbours).fit(lender.variables(models))
     order = search.kneighbors(lender.variables(denied), return_distance=False)
@@ -150,14 +152,13 @@ def pick_broken(promises: hf.Recourse) -> int | None:
 
     A neighbour may well earn less and still be accepted: that is no effort.
     """
-    before, after = promises.factuals, promises.counterfactuals
+    before = promises.factuals
+    after = promises.counterfactuals
     efforts = (before[[*CATEGORICAL]] == after[[*CATEGORICAL]]).all(axis=1)
     efforts &= (before[[*RISING]] <= after[[*RISING]]).all(axis=1)
     efforts &= (before[[*FALLING]] >= after[[*FALLING]]).all(axis=1)
-    margin, n_changes = (
-        promises.network.logits(promises.points)[:, 0],
-        (before != after).sum(axis=1).to_numpy(),
-    )
+    margin = promises.network.logits(promises.points)[:, 0]
+    n_changes = (before != after).sum(axis=1).to_numpy()
     assert promises.certificates is not None
     broken = [row for row in range(len(promises)) if promises.certificates.witness(row) is not None]
     # True sorts after False.

@@ -55,7 +55,8 @@ def show_updates(calibrated: CalibratedDelta, delta: float, asked: float | None)
 
 def show_verdicts(certificates: pd.DataFrame, delta: float) -> None:
     """How many promises survive, and who decided."""
-    n, robust = len(certificates), certificates["robust"]
+    n = len(certificates)
+    robust = certificates["robust"]
     tell(
         f"{n} rejected applicants are each told: become like the nearest accepted applicant "
         f"({', '.join(FIXED).replace('_', ' ')} left as they are) and you will be accepted. "
@@ -79,7 +80,8 @@ def show_broken(
     lender: Lender, promises: hf.Recourse, row: int, witness: hf.Network, radius: float
 ) -> None:
     """One promise that does not survive, with the model that breaks it."""
-    network, point = lender.network, promises.points[row]
+    network = lender.network
+    point = promises.points[row]
     Console().rule(f"A promise that breaks: applicant {promises.factuals.index[row]}")
     _show_advice(promises.space, promises.factuals.iloc[row], promises.counterfactuals.iloc[row])
     rows = []

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
 
 from holdfast._dates import read_day
+from holdfast._files import Place
 from holdfast._given import given_row
 from holdfast._network import Bools, Floats, Ints
-from holdfast.changes import Chance, Changes, PlausibleChanges
+from holdfast._trees import TreeEnsemble
+from holdfast.changes import Chance, Changes, PlausibleChanges, TreeChanges
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._codec import Rows, differs
@@ -28,6 +29,7 @@ from holdfast.features._describe import PERCENT
 from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._reasons import Against, against
 from holdfast.generators._recourse import sentence_list
+from holdfast.generators._regions import regions_of
 from holdfast.presentation.letters._contents import (
     CHANCE,
     GUARANTEED,
@@ -52,6 +54,8 @@ _SIGNS = re.compile(r"[(),.;:/\[\]_-]")
 _MOST_REASONS = 4
 
 
+# Between which numbers every row is accepted, by column.
+Box = Mapping[str, tuple[float, float]]
 _WHY_NONE = {ReasonKind.FIXED: "fixed", ReasonKind.IMPOSSIBLE: "proven"}
 
 
@@ -64,7 +68,7 @@ class LetterOptions(TypedDict, total=False):
     until: datetime.date | str | None
     expiry: Expiry | None
     language: str
-    templates: str | os.PathLike[str] | None
+    templates: Place | None
     certified: bool
     accepted: pd.DataFrame | None
 
@@ -89,6 +93,8 @@ class Batch:
         The constraints that each piece of advice breaks.
     against
         What counts against each person, the weightiest first.
+    boxes
+        For each guarantee that is of more than the row itself, between which values every row is accepted.
     """
 
     recourse: Recourse
@@ -105,6 +111,7 @@ class Batch:
     accepted: Bools
     broken: list[list[str]]
     against: list[list[Against]]
+    boxes: Mapping[int, Box]
 
     @classmethod
     def read(
@@ -118,7 +125,7 @@ class Batch:
         until: datetime.date | str | None = None,
         expiry: Expiry | None = None,
         language: str = "en",
-        templates: str | os.PathLike[str] | None = None,
+        templates: Place | None = None,
         certified: bool = True,
         accepted: pd.DataFrame | None = None,
     ) -> Batch:
@@ -145,7 +152,8 @@ class Batch:
             raise InvalidInputError(
                 f"expiry: expected one promise for each of the {n} rows, got {len(expiry.radius)}"
             )
-        chosen, space = np.array([given_row(row, n) for row in rows], dtype=np.intp), recourse.space
+        chosen = np.array([given_row(row, n) for row in rows], dtype=np.intp)
+        space = recourse.space
         lines = (
             []
             if sender is None
@@ -179,6 +187,7 @@ class Batch:
             ),
             broken=broken,
             against=against(recourse, chosen, accepted),
+            boxes=_boxes(recourse, chosen.tolist()),
         )
 
 
@@ -192,24 +201,33 @@ def one_line(value: Any, argument: str) -> str:
 
 def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
     """What the person at this place of a batch is told."""
-    recourse, row = batch.recourse, int(batch.rows[place])
+    recourse = batch.recourse
+    row = int(batch.rows[place])
     space = recourse.space
     if batch.accepted[place]:
         raise InvalidInputError(
             f"{key}: expected someone who was refused, got one with {_class(recourse, row)} already"
         )
-    found, verdict = bool(recourse.found[row]), recourse.verdict[row]
+    found = bool(recourse.found[row])
+    verdict = recourse.verdict[row]
     outcome = _outcome(recourse, row)
     changes: tuple[Change, ...] = ()
     unchanged: tuple[Detail, ...] = ()
     unlisted, language = 0, batch.language
     if found:
-        before, after = batch.own.numbers[place], batch.after.numbers[place]
+        before = batch.own.numbers[place]
+        after = batch.after.numbers[place]
         _refuse_bad_advice(space, key, before, after, batch.broken[place])
         shares = _shares(space, batch.own.points[place], recourse.points[row])
         moved = differs(before, after)
         order = [i for i in np.argsort(-shares, kind="stable").tolist() if moved[i]]
-        changes = tuple(_change(space, language, i, before, after, shares) for i in order)
+        box = batch.boxes.get(row, {})
+        changes = tuple(
+            _widened(
+                space, language, _change(space, language, i, before, after, shares), box, i, before
+            )
+            for i in order
+        )
         shown = [
             i
             for i in np.flatnonzero(~moved).tolist()
@@ -237,7 +255,7 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         changes=changes,
         unchanged=unchanged,
         unlisted=unlisted,
-        limits=None if recourse.changes is None else _limits(recourse.changes, language),
+        limits=None if recourse.changes is None else _limits(recourse.changes, language, space),
         time=_time(batch, row) if outcome == GUARANTEED else Time(),
         why_none="" if found else _WHY_NONE.get(recourse.reason[row].kind, "not_found"),
         odds=_odds(recourse.changes, language) if outcome in (GUARANTEED, CHANCE) else None,
@@ -289,7 +307,8 @@ def _read_back(
     language: Language,
 ) -> None:
     """Refuse a letter whose values, as they are written, are not the point that was certified."""
-    space, numbers = recourse.space, before.copy()
+    space = recourse.space
+    numbers = before.copy()
     places = {str(feature.name): i for i, feature in enumerate(space.features)}
     for change in changes:
         i = places[change.name]
@@ -321,8 +340,10 @@ def _shares(space: FeatureSpace, own: Floats, point: Floats) -> Floats:
 def _change(
     space: FeatureSpace, language: Language, i: int, before: Floats, after: Floats, shares: Floats
 ) -> Change:
-    feature, detail = space.features[i], _detail(space, language, i, before)
-    old, new = float(before[i]), float(after[i])
+    feature = space.features[i]
+    detail = _detail(space, language, i, before)
+    old = float(before[i])
+    new = float(after[i])
     ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
     return Change(
         name=detail.name,
@@ -338,6 +359,47 @@ def _change(
         value=feature.categories[int(new)] if feature.labelled else new,
         share=float(shares[i]),
     )
+
+
+def _boxes(recourse: Recourse, rows: Sequence[int]) -> Mapping[int, Box]:
+    """The boxes of what is guaranteed; only trees have any."""
+    proven = [row for row in rows if _outcome(recourse, row) == GUARANTEED]
+    if not isinstance(recourse.classifier, TreeEnsemble):
+        return {}
+    try:
+        regions = regions_of(recourse, proven)
+    except InvalidInputError:
+        # Preprocessing through which no box can be read: the row itself is guaranteed, and no more.
+        return {}
+    boxes: dict[int, dict[str, tuple[float, float]]] = {}
+    for row, column, _, *ends in regions.to_numpy().tolist():
+        boxes.setdefault(row, {})[str(column)] = (ends[0], ends[1])
+    return boxes
+
+
+def _widened(
+    space: FeatureSpace, language: Language, change: Change, box: Box, i: int, before: Floats
+) -> Change:
+    """The change with the ends of its box, as they are written, where the box holds more than its value."""
+    feature = space.features[i]
+    if feature.labelled or change.name not in box:
+        return change
+    own, value, (low, high) = float(before[i]), float(change.value), box[change.name]
+    low, high = (-math.inf if math.isnan(low) else low), (math.inf if math.isnan(high) else high)
+    if low <= own <= high:
+        # Nobody is told to raise something to less than it is.
+        low, high = (value, high) if value > own else (low, value)
+    if low == high or not low <= value <= high:
+        return change
+    ends = [
+        "" if math.isinf(end) else _value(space, feature, language, end, exact=True)
+        for end in (low, high)
+    ]
+    if any(
+        text and language.read(text) != end for text, end in zip(ends, (low, high), strict=True)
+    ):
+        return change
+    return replace(change, at_least=ends[0], at_most=ends[1])
 
 
 def _detail(space: FeatureSpace, language: Language, i: int, before: Floats) -> Detail:
@@ -408,10 +470,13 @@ def _reasons(
     return reasons, derived if reasons else ""
 
 
-def _limits(changes: Changes, language: Language) -> Limits:
+def _limits(changes: Changes, language: Language, space: FeatureSpace) -> Limits:
+    if isinstance(changes, TreeChanges):
+        return _tree_limits(changes, language, space)
     if not isinstance(changes, PlausibleChanges):
         return Limits(language.rounded_down(changes.size), "", "", True, unit=changes.unit)
-    least, largest = language.rounded_down(changes.least), language.rounded_down(changes.size)
+    least = language.rounded_down(changes.least)
+    largest = language.rounded_down(changes.size)
     norm = "inf" if math.isinf(changes.norm) else f"{changes.norm:g}"
     return Limits(
         least,
@@ -419,6 +484,35 @@ def _limits(changes: Changes, language: Language) -> Limits:
         norm,
         bool(changes.biases),
         changes.per_parameter,
+    )
+
+
+def _tree_limits(changes: TreeChanges, language: Language, space: FeatureSpace) -> Limits:
+    by, write = changes.factor, language.rounded_down
+    least, largest = (write(float(end(changes.leaves)) * by) for end in (np.min, np.max))
+    given = changes.thresholds
+    thresholds = (
+        [] if isinstance(given, Mapping) or not given else [Detail("", "", "", write(given * by))]
+    )
+    if isinstance(given, Mapping):
+        for name, radius in given.items():
+            value = write(radius * by)
+            if name in space.names:
+                i = space.names.index(name)
+                known = _detail(space, language, i, np.full(len(space.names), np.nan))
+                thresholds.append(replace(known, value=value))
+            else:
+                thresholds.append(Detail(str(name), on_one_line(str(name)), "", value))
+    return Limits(
+        least,
+        "" if largest == least else largest,
+        "",
+        True,
+        bool(np.ndim(changes.leaves)),
+        changes.unit,
+        tuple(thresholds),
+        changes.dropped,
+        write(changes.shift * by) if changes.shift else "",
     )
 
 
@@ -439,7 +533,8 @@ def _odds(changes: Changes | None, language: Language) -> StatedChance | None:
 
 
 def _time(batch: Batch, row: int) -> Time:
-    language, expiry = batch.language, batch.expiry
+    language = batch.language
+    expiry = batch.expiry
     if batch.until is not None:
         return Time(until=language.day(batch.until))
     if expiry is None or expiry.retrainings[row] == 0:

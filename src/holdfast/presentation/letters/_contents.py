@@ -10,12 +10,10 @@ from dataclasses import dataclass
 
 from holdfast.features._kinds import Label
 
-GUARANTEED, CHANCE, NOT_GUARANTEED, NO_ANSWER = (
-    "guaranteed",
-    "chance",
-    "not_guaranteed",
-    "no_answer",
-)
+GUARANTEED = "guaranteed"
+CHANCE = "chance"
+NOT_GUARANTEED = "not_guaranteed"
+NO_ANSWER = "no_answer"
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,9 @@ class Change:
         The number or the category itself.
     share
         Its share of the advice's cost, between 0 and 1.
+    at_least, at_most
+        Where the proof is of more than `value`: the ends, or "" where there is none. It holds for all values of all
+        changes between their ends at once. Both "": the value has to be exactly `after`.
     """
 
     name: str
@@ -45,11 +46,18 @@ class Change:
     after: str
     value: Label
     share: float
+    at_least: str = ""
+    at_most: str = ""
+
+    @property
+    def within(self) -> bool:
+        """Whether it may be any value between two ends."""
+        return bool(self.at_least or self.at_most)
 
 
 @dataclass(frozen=True)
 class Detail:
-    """Something that has to stay as it is."""
+    """Something that has to stay as it is; in `Limits`, how far something may move."""
 
     name: str
     label: str
@@ -87,7 +95,11 @@ class Limits:
     by_parameter
         Whether each parameter has a radius of its own, and not only each layer.
     unit
-        What the radius is: "delta"; "radius", of an ellipsoid of parameters; "margin", how far the score may fall.
+        What the radius is: "delta"; "radius", of an ellipsoid of parameters; "margin", how far the score may fall;
+        "factor" for trees: `radius` and `largest` are of their leaves.
+    thresholds, dropped, shift
+        For trees: how far their thresholds may move, by columns (one without a label: all of them); how many trees may
+        go; how much added ones may take off the score ("": nothing).
     """
 
     radius: str
@@ -96,6 +108,9 @@ class Limits:
     biases: bool
     by_parameter: bool = False
     unit: str = "delta"
+    thresholds: tuple[Detail, ...] = ()
+    dropped: int = 0
+    shift: str = ""
 
 
 @dataclass(frozen=True)
@@ -196,3 +211,8 @@ class LetterContents:
     odds: StatedChance | None = None
     derived: str = ""
     unlisted: int = 0
+
+    @property
+    def widened(self) -> bool:
+        """Whether some change may be any value between two ends."""
+        return any(change.within for change in self.changes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any, Unpack
 
 import pandas as pd
 
+from holdfast._files import Place
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators import Recourse
 from holdfast.presentation.letters._compose import Batch, LetterOptions, one_line
@@ -27,7 +27,7 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
 def letters(
     recourse: Recourse,
-    folder: str | os.PathLike[str],
+    folder: Place,
     *,
     keys: str | Sequence[Any] | None = None,
     names: str | Sequence[Any] | Mapping[Any, Any] | None = None,
@@ -185,7 +185,7 @@ def _column(recourse: Recourse, given: str | Sequence[Any], argument: str) -> li
     return values
 
 
-def _free_folder(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+def _free_folder(folder: Place) -> tuple[Path, Path]:
     """Where the letters are to be, and a new folder beside it to fill first."""
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

@@ -7,7 +7,6 @@ matters, and always to be read back.
 from __future__ import annotations
 
 import datetime
-import os
 import re
 import shutil
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from babel.numbers import format_decimal, format_percent, get_minus_sign_symbol,
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from holdfast._files import Place
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.presentation.letters._contents import LetterContents
 
@@ -76,7 +76,7 @@ class Language:
     _environments: dict[str, ImmutableSandboxedEnvironment] = field(repr=False, compare=False)
 
     @classmethod
-    def find(cls, language: str, folder: str | os.PathLike[str] | None = None) -> Language:
+    def find(cls, language: str, folder: Place | None = None) -> Language:
         """The templates of a language, with those in the caller's folder in the place of ours."""
         if not isinstance(language, str) or not _CODE.fullmatch(language):
             raise InvalidInputError(f"language: expected a code such as 'en', got {language!r}")
@@ -149,7 +149,7 @@ class Language:
         return format_date(date, "long", locale=self.locale)
 
 
-def write_templates(folder: str | os.PathLike[str]) -> list[Path]:
+def write_templates(folder: Place) -> list[Path]:
     """Copy our templates into a folder, to be edited and given as ``templates=``; nothing is overwritten.
 
     Examples

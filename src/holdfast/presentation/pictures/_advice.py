@@ -132,7 +132,8 @@ def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) ->
     ax = axes_to_draw_on(ax, "a picture of recourse", (6.4, 4.6))
     ax.set_xlabel(f"certified radius: how far {may_change(unit)} before it can fail")
     ax.set_ylabel("cost_l1: mean change of the model's variables")
-    costs, verdicts = recourse.cost_l1[recourse.found], recourse.verdict[recourse.found]
+    costs = recourse.cost_l1[recourse.found]
+    verdicts = recourse.verdict[recourse.found]
     drawn = np.isfinite(radii) & np.isfinite(costs)
     if not drawn.any():
         return nothing_to_draw(ax, "no answers to draw")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast._numbers import at_most
 from holdfast._numbers import share as share_text
 from holdfast._shown import draw
@@ -52,7 +52,8 @@ def draw_certificates(certificates: Certificates, ax: Axes | None) -> Axes:
     order = np.argsort(worst, kind="stable")
     if n > _MOST:
         order = order[np.linspace(0, n - 1, _MOST).astype(np.intp)]
-    targets, points = certificates.targets[order], certificates.points[order]
+    targets = certificates.targets[order]
+    points = certificates.points[order]
     today = 100 * expit(least_margins(certificates.classifier, targets, points))
     least = 100 * expit(worst[order])
     verdicts = certificates.verdict[order]
@@ -104,7 +105,8 @@ def draw_survival(
     unit: str = "delta",
 ) -> Axes:
     """The share of `radii` above every delta, or whatever else their unit is; see `CertifiedRadius.plot`."""
-    deltas, distances = read_deltas(delta, unit), _distances(moved, unit)
+    deltas = read_deltas(delta, unit)
+    distances = _distances(moved, unit)
     ax = axes_to_draw_on(ax, "a survival curve")
     percent(ax)
     ax.set_xlabel(f"{unit}: how far {may_change(unit)}")
@@ -157,7 +159,7 @@ def draw_survival(
     return ax
 
 
-def survival(radii: Floats) -> tuple[Floats, Floats]:
+def survival(radii: Floats) -> Pair:
     """A step function: from each of the first numbers on, the share of radii that lie above it; nan is none.
 
     Examples

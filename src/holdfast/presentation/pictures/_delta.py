@@ -98,9 +98,11 @@ def draw_validation(chosen: ValidationDelta, ax: Axes | None) -> Axes:
 def draw_calibrated(chosen: CalibratedDelta, ax: Axes | None) -> Axes:
     """See `CalibratedDelta.plot`."""
     ax = axes_to_draw_on(ax, _PURPOSE)
-    measure, lines = "distance from today's parameters", {"distance": float(chosen)}
+    measure = "distance from today's parameters"
+    lines = {"distance": float(chosen)}
     if isinstance(chosen.biases, tuple):
-        measure, lines = "largest move relative to its parameter's radius", {"ratio": 1.0}
+        measure = "largest move relative to its parameter's radius"
+        lines = {"ratio": 1.0}
     elif isinstance(chosen.delta, tuple):
         lines = {f"layer_{i + 1}": radius for i, radius in enumerate(map(float, chosen.delta))}
     for (column, radius), style in zip(lines.items(), cycle(("-", "--", ":", "-.")), strict=False):
@@ -128,7 +130,8 @@ def draw_risk(chosen: CalibratedRisk, ax: Axes | None) -> Axes:
         if chosen.size > 0.0
         else slice(None)
     )
-    rows, losses = chosen.evidence[near], 100 * chosen.losses[:, near]
+    rows = chosen.evidence[near]
+    losses = 100 * chosen.losses[:, near]
     each = ax.plot(rows["setting"], losses.T, color=LIGHT, linewidth=0.6)
     each[0].set_label("broken, by each retrained model")
     ax.plot(

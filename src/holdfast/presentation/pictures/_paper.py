@@ -77,14 +77,16 @@ def _deltas(results: Results, printed: Printed, panel: Axes, dataset: str) -> No
     by_share = pd.concat([nothing_yet, distances[["share", "distance"]]]).groupby("share")[
         "distance"
     ]
-    mean, shares = by_share.mean(), 100 * by_share.mean().index.to_numpy()
+    mean = by_share.mean()
+    shares = 100 * by_share.mean().index.to_numpy()
     panel.fill_between(
         shares, by_share.min(), by_share.max(), color=LIGHT, linewidth=0, label="least to largest"
     )
     panel.plot(shares, mean, color=DARK, linewidth=1.2, label="mean distance to today's model")
     for block, marker, right in ((DELTA_VAL, "s", 66), (DELTA_INC, "o", 101)):
         # Ours: a filled mark where the curve reaches it. The paper's: a dotted line with its value.
-        ours, text = calibrated[calibrated["block"] == block]["delta"].mean(), DELTA_NAMES[block]
+        ours = calibrated[calibrated["block"] == block]["delta"].mean()
+        text = DELTA_NAMES[block]
         if not np.isnan(ours):
             at = float(np.interp(ours, mean, shares)) if block == DELTA_VAL else 10.0
             panel.plot(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from holdfast._files import Place
 from holdfast._shown import draw
 from holdfast.errors import InvalidInputError
 from holdfast.presentation.pictures._drawing import DARK, LIGHT, new_figure, plain, tidy
@@ -22,7 +22,7 @@ _MARKERS = "osD^v<>PX*phd"
 
 
 @draw.register(BenchmarkResult)
-def draw_study(result: BenchmarkResult, path: str | os.PathLike[str] | None) -> Figure:
+def draw_study(result: BenchmarkResult, path: Place | None) -> Figure:
     """A column of pictures for each dataset and model: validity after retraining, then Δ-validity at each delta."""
     summary = result.summary()
     names, labels = (
@@ -42,7 +42,7 @@ def draw_study(result: BenchmarkResult, path: str | os.PathLike[str] | None) -> 
 
 
 @draw.register(Survival)
-def draw_survival(survival: Survival, path: str | os.PathLike[str] | None) -> Figure:
+def draw_survival(survival: Survival, path: Place | None) -> Figure:
     """A column of pictures for each table and model: promises kept, then people kept by all, against relative cost.
 
     The line joins what no other method beats in both.
@@ -60,7 +60,7 @@ def _pictures(
     summary: pd.DataFrame,
     rows: Mapping[str, Callable[[Any, pd.DataFrame], None]],
     cost: str,
-    path: str | os.PathLike[str] | None,
+    path: Place | None,
 ) -> Figure:
     """A column for each table and model, and a picture in each of its rows; saved if there is a path, else shown."""
     if summary.empty:
@@ -118,7 +118,8 @@ def _front(axes: Any, part: pd.DataFrame, names: list[str], metric: str) -> None
     )
     markers = dict(zip(names, _marker_of(names), strict=True))
     for row in part.to_dict("records"):
-        name, asked = named(row), bool(row["delta_label"])
+        name = named(row)
+        asked = bool(row["delta_label"])
         axes.plot(
             row["cost_relative"], 100 * row[metric], markers[name], label=plain(name), markersize=7 if asked else 9,
             markerfacecolor=DARK if asked else "none", markeredgecolor="white" if asked else DARK, markeredgewidth=0.8,

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
+from holdfast._files import Place
 from holdfast._network import Floats, Network
 from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace
@@ -35,8 +36,10 @@ def people_of(
     *beside: Sequence[Any],
 ) -> tuple[Person, ...]:
     """One for each row; `shown` are the columns on their pages, and everything else is one for each row too."""
-    n, rows = len(recourse), recourse.answered
-    worst, after = np.full(n, np.nan), list[tuple[Value, ...]]([()] * n)
+    n = len(recourse)
+    rows = recourse.answered
+    worst = np.full(n, np.nan)
+    after = list[tuple[Value, ...]]([()] * n)
     if recourse.certificates is not None:
         worst[rows] = recourse.certificates.margin_lower
     told = _rows(recourse.space, shown, recourse.answers)
@@ -116,7 +119,8 @@ def counted(
 
 def chances(recourse: Recourse, points: Floats) -> Floats:
     """The model's probability of the class that each person was promised; nan where it has none."""
-    model, result = recourse.model, np.full(len(points), np.nan)
+    model = recourse.model
+    result = np.full(len(points), np.nan)
     rows = np.flatnonzero(np.isfinite(points).all(axis=1))
     # Scores are log-odds; those of a support vector machine are not, unless they were calibrated.
     odds = model.calibration is not None or model.odds
@@ -152,7 +156,8 @@ def other_ways(
 def _add_alternatives(
     recourse: Recourse, table: pd.DataFrame, result: list[list[OtherWay]]
 ) -> None:
-    keys, space = recourse.factuals.index, recourse.space
+    keys = recourse.factuals.index
+    space = recourse.space
     missing = [name for name in ("answer", "left_alone", *space.names) if name not in table.columns]
     if missing or not keys.is_unique or not set(table.index) <= set(keys):
         raise InvalidInputError(
@@ -179,7 +184,7 @@ def _add_alternatives(
         )
 
 
-def certificate_ids(recourse: Recourse, path: str | os.PathLike[str]) -> list[str]:
+def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
     """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
     if recourse.changes is None:
         return [""] * len(recourse)
@@ -191,7 +196,8 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str]) -> list[st
         raise InvalidInputError(
             f"certificates: expected a file or a folder, got {str(path)!r}, which is not there"
         )
-    trained, off = recourse.model.trained, recourse.model.offsets
+    trained = recourse.model.trained
+    off = recourse.model.offsets
     model = fingerprint(trained) if isinstance(trained, Network) else None
     about = (
         "ROBUST",
@@ -201,7 +207,8 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str]) -> list[st
     )
     ids: dict[object, str] = {}
     for document in read_certificates(path):
-        hashes, threshold = document.get("hashes", {}), document.get("threshold", {})
+        hashes = document.get("hashes", {})
+        threshold = document.get("threshold", {})
         changes = _without_models(document.get("changes", {}))
         if (
             document.get("verdict"),
@@ -220,7 +227,7 @@ def certificate_ids(recourse: Recourse, path: str | os.PathLike[str]) -> list[st
     return result
 
 
-def letter_links(folder: str | os.PathLike[str], page: Path, keys: Sequence[str]) -> list[str]:
+def letter_links(folder: Place, page: Path, keys: Sequence[str]) -> list[str]:
     """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
     try:
         manifest = pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from holdfast._network import Floats
+from holdfast._network import Floats, Pair
 from holdfast._numbers import at_most, figure, part_of, radius, share
 from holdfast.presentation.pictures._drawing import may_change
 from holdfast.presentation.report._contents import Contents, Curve
 
+# What is drawn in one place: the template reads it by name.
+Mark = dict[str, Any]
 # More people than this are counted in squares: every mark costs bytes, and they would hide each other.
 MOST_MARKS = 1500
 _SQUARE = 13.0
@@ -55,7 +57,8 @@ class Scale:
         steps = power * np.array([1, 2, 2.5, 5, 10])
         step = float(steps[steps >= rough * 0.99][0])
         step = max(float(round(step)), 1.0) if whole else step
-        first, last = -floor(-self.low / step + 1e-9), floor(self.high / step + 1e-9)
+        first = -floor(-self.low / step + 1e-9)
+        last = floor(self.high / step + 1e-9)
         return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
 
 
@@ -92,12 +95,12 @@ class Plot:
     counts: str = ""
     note: str = ""
     limits: Sequence[tuple[float, str, str]] = ()
-    named: Sequence[tuple[dict[str, Any], float]] = ()
-    curves: Sequence[dict[str, Any]] = ()
-    people: Sequence[dict[str, Any]] = ()
-    medians: Sequence[dict[str, Any]] = ()
-    bars: Sequence[dict[str, Any]] = ()
-    counted: tuple[Floats, Floats] | None = None
+    named: Sequence[tuple[Mark, float]] = ()
+    curves: Sequence[Mark] = ()
+    people: Sequence[Mark] = ()
+    medians: Sequence[Mark] = ()
+    bars: Sequence[Mark] = ()
+    counted: Pair | None = None
 
     def placed_limits(self, x: Scale) -> Iterator[tuple[float, str, str, bool, int]]:
         """Upright lines, and for each name if it stands left of its line, and in which row: no name crosses a line."""
@@ -115,19 +118,19 @@ class Plot:
         for limit, side in zip(self.limits, sides, strict=True):
             yield (*limit, *side)
 
-    def placed_names(
-        self, y: Scale, gap: float, low: float
-    ) -> Iterator[tuple[dict[str, Any], float]]:
+    def placed_names(self, y: Scale, gap: float, low: float) -> Iterator[tuple[Mark, float]]:
         """The names, each as near as it can be to the height where it is wanted."""
-        heights = spread([y(height) for _, height in self.named], gap, y.end, low)
-        return zip([named for named, _ in self.named], heights, strict=True)
+        names, wanted = zip(*self.named, strict=True) if self.named else ((), ())
+        return zip(names, spread([*map(y, wanted)], gap, y.end, low), strict=True)
 
     def squares(self, x: Scale, y: Scale) -> Iterator[tuple[float, float, float, str]]:
         """People counted on a grid: where, how large, and in words; the area of a square is their number."""
         if self.counted is None:
             return
-        columns, rows = round(abs(x.end - x.start) / _SQUARE), round(abs(y.end - y.start) / _SQUARE)
-        across, up = np.linspace(x.low, x.high, columns + 1), np.linspace(y.low, y.high, rows + 1)
+        columns = round(abs(x.end - x.start) / _SQUARE)
+        rows = round(abs(y.end - y.start) / _SQUARE)
+        across = np.linspace(x.low, x.high, columns + 1)
+        up = np.linspace(y.low, y.high, rows + 1)
         costs, radii = self.counted
         counts, _, _ = np.histogram2d(
             np.minimum(costs, x.high), np.minimum(radii, y.high), bins=(across, up)
@@ -151,17 +154,19 @@ def survival(contents: Contents) -> Plot | None:
     ]
     if not curves:
         return None
-    symbol, limits = contents.symbol, _limits(contents)
+    symbol = contents.symbol
+    limits = _limits(contents)
     marked = [value for value, *_ in limits]
     # One curve is shown until almost nothing survives; several end where their names can still be told apart.
-    level, falls = 0.08 if len(curves) == 1 else 0.2, []
+    level = 0.08 if len(curves) == 1 else 0.2
+    falls = []
     for *_, curve in curves:
         low = np.flatnonzero(np.asarray(curve.y) <= level)
         falls.append(curve.x[low[0] if low.size else -1])
     reach = 1.05 * max(float(np.median(falls)), 1.6 * max(marked, default=0.0), 1e-12)
     shown = sorted({*Scale(0, reach, 0, 1).ticks(9), *marked})
     many = 8 if len(curves) < 4 else 4
-    drawn: list[dict[str, Any]] = []
+    drawn: list[Mark] = []
     told: list[str] = []
     columns = [[at_most(x) for x in shown]]
     for i, name, curve in curves:
@@ -207,7 +212,8 @@ def trade(contents: Contents) -> Plot | None:
     """Cost against radius: the people of the first method, and the median of every method."""
     if not contents.methods:
         return None
-    first, limit = contents.methods[0], contents.delta
+    first = contents.methods[0]
+    limit = contents.delta
     people = [
         {
             "person": i,
@@ -224,7 +230,7 @@ def trade(contents: Contents) -> Plot | None:
         .reshape(-1, 2)
         .T
     )
-    medians: list[dict[str, Any]] = [
+    medians: list[Mark] = [
         {
             "number": i,
             "name": method.name,
@@ -240,10 +246,8 @@ def trade(contents: Contents) -> Plot | None:
     right = max(_reach(costs), *[one["cost"] for one in medians], 1e-12)
     top = max(_reach(radii), *[one["radius"] for one in medians], 1.25 * (limit or 0.0), 1e-12)
     beyond = int(np.sum((costs > 1.04 * right) | (radii > 1.04 * top)))
-    binned, own = (
-        len(people) > MOST_MARKS,
-        "Δ's" if contents.symbol == "radius" else contents.symbol,
-    )
+    binned = len(people) > MOST_MARKS
+    own = "Δ's" if contents.symbol == "radius" else contents.symbol
     note = "Each square counts people; the larger, the more. " if binned else ""
     if beyond:
         note += f"{beyond:,} {'lies' if beyond == 1 else 'lie'} beyond the frame and "
@@ -280,7 +284,8 @@ def radii(contents: Contents) -> Plot | None:
     values = np.array([person.radius for person in contents.people if person.radius is not None])
     if not values.size:
         return None
-    limit, limits = contents.delta, _limits(contents)
+    limit = contents.delta
+    limits = _limits(contents)
     reach = max(_reach(values), 1.15 * (limits[-1][0] if limits else 0.0), 1e-12)
     # Delta is an edge of the bars where bars of a sensible width allow it.
     width = reach / _BINS

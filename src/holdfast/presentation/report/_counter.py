@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast._classifier import Classifier
 from holdfast._network import Floats, Ints, Network
+from holdfast._progress import Advance
 from holdfast.changes import PlausibleChanges, parameter_distance
 from holdfast.errors import HoldfastError
 from holdfast.features import FeatureSpace
@@ -22,7 +23,9 @@ from holdfast.verify._deciders import decider_for
 from holdfast.verify._margins import least_margins
 
 # How many of its changes a counter-model shows: on a page for very many people, fewer of each.
-SHOWN_CHANGES, SHOWN_FOR_MANY, MANY = 4, 2, 2000
+SHOWN_CHANGES = 4
+SHOWN_FOR_MANY = 2
+MANY = 2000
 # A counter-model exists at `upper`; just beyond it there is room for one that survives being rounded and replayed.
 _BEYOND = (1e-9, 1e-6, 1e-3)
 
@@ -42,14 +45,15 @@ class CostlyChange(NamedTuple):
 
 
 def closest_counter_models(
-    recourse: Recourse, radii: Radii, *, rows: Ints, advance: Callable[[int], object]
+    recourse: Recourse, radii: Radii, *, rows: Ints, advance: Advance
 ) -> dict[int, CounterModel]:
     """The counter-models of these rows, each replayed through its own forward pass.
 
     The closest one known: at the certified radius, or inside Δ where the certificate has one there. A row for which
     neither is known is left out.
     """
-    place, names = np.cumsum(recourse.found) - 1, _called(recourse.space)
+    place = np.cumsum(recourse.found) - 1
+    names = _called(recourse.space)
     shown = SHOWN_CHANGES if rows.size <= MANY else SHOWN_FOR_MANY
     seen: dict[tuple[int, bytes], CounterModel | None] = {}
     result: dict[int, CounterModel] = {}
@@ -67,7 +71,9 @@ def _witness(
     recourse: Recourse, radii: Radii, row: int, place: int
 ) -> tuple[Classifier, float, bool] | None:
     """The model just beyond the radius, and inside Δ for whoever Δ breaks; how far away it is, and if it is inside."""
-    changes, upper, near = recourse.changes, float(radii.upper[row]), None
+    changes = recourse.changes
+    upper = float(radii.upper[row])
+    near = None
     for beyond in _BEYOND if np.isfinite(upper) else ():
         size = max(upper * (1.0 + beyond), 1e-12)
         decider = decider_for(recourse.model, radii.along.resized(size))
@@ -98,7 +104,8 @@ def _measured(
 
     Between parameters the distance is measured; elsewhere it is that size.
     """
-    changes, distance = recourse.changes, size
+    changes = recourse.changes
+    distance = size
     if isinstance(radii.along, PlausibleChanges) and isinstance(witness, Network):
         distance = parameter_distance(recourse.network, witness, radii.along.norm)
     if isinstance(changes, PlausibleChanges) and isinstance(witness, Network):
@@ -113,7 +120,8 @@ def _counter_model(
     if near is None:
         return None
     witness, distance, inside = near
-    target, point = int(recourse.targets[row]), recourse.points[row]
+    target = int(recourse.targets[row])
+    point = recourse.points[row]
     if witness.predict_index(point[None])[0] == target:
         raise HoldfastError(
             f"row {row}: the counter-model did not replay; please report this as a bug"
@@ -167,7 +175,8 @@ def costliest_changes(
         gradient[0] = 1.0 if target == 1 else -1.0
     else:
         rivals[target] = -np.inf
-        gradient[target], gradient[int(rivals.argmax())] = 1.0, -1.0
+        gradient[target] = 1.0
+        gradient[int(rivals.argmax())] = -1.0
     values, active = [point], []
     for weight, bias, activation in zip(
         network.weights, network.biases, (*network.activations, ""), strict=True

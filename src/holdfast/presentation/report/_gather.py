@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._dates import iso_date
+from holdfast._files import Place
 from holdfast._given import whole_number
 from holdfast._network import Network
 from holdfast._progress import progress_bar
@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 # Some advice no model breaks; a radius is a number that a page can show.
 FAR = 1e6
-_TITLE, _NAME = "What was promised, and how sure it is", "the advice given"
+_TITLE = "What was promised, and how sure it is"
+_NAME = "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"
 _MOST_REASONS = 20
 # With fewer people the counter-models are there before a bar could be read.
@@ -84,9 +85,9 @@ def gather(
     accepted: pd.DataFrame | None = None,
     alternatives: pd.DataFrame | None = None,
     retrained: Iterable[object] = (),
-    certificates: str | os.PathLike[str] | None = None,
+    certificates: Place | None = None,
     ledger: Ledger | str | None = None,
-    letters: str | os.PathLike[str] | None = None,
+    letters: Place | None = None,
     page: Path = Path(),
 ) -> Contents:
     """Everything that the report says about this recourse; the arguments are those of `report`.
@@ -113,7 +114,9 @@ def gather(
         )
     if len(recourse) == 0:
         raise InvalidInputError("recourse: expected at least one person, got none")
-    when, names, n = iso_date(date, "date"), _keys(recourse, keys), len(recourse)
+    when = iso_date(date, "date")
+    names = _keys(recourse, keys)
+    n = len(recourse)
     maker = _NAME if recourse.generator is None else type(recourse.generator).__name__
     main = maker if name is None else str(name)
     known = None if calibrated is None else _calibrated(calibrated, recourse)
@@ -131,7 +134,8 @@ def gather(
         recourse.classifier.predict_index(recourse.people.points) != recourse.targets
     ) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
-    space, moves = recourse.space, recourse.moves
+    space = recourse.space
+    moves = recourse.moves
     moved = {move.feature.name for move in moves}
     # A protected attribute is nobody's business on a person's page, unless the advice itself touches it.
     shown = [
@@ -238,7 +242,8 @@ def _column(space: FeatureSpace, feature: Feature) -> Column:
         and feature.direction is not Direction.IMMUTABLE
     ):
         moves += f", in steps of {feature.step:,g}"
-    reason, unit = space.reason(feature.name), space.notes.word(feature.name, feature.unit)
+    reason = space.reason(feature.name)
+    unit = space.notes.word(feature.name, feature.unit)
     why = () if reason is None else (reason.code, reason.text)
     return Column(
         str(feature.name), space.label(feature.name), unit, not feature.labelled, moves, *why
@@ -274,7 +279,8 @@ def _refits(
     valid = np.array([valid_rows(recourse, model)[recourse.found] for model in retrained])
     if not valid.size:
         return kept, None
-    by_person, shares = valid.sum(axis=0).astype(np.intp), valid.mean(axis=1)
+    by_person = valid.sum(axis=0).astype(np.intp)
+    shares = valid.mean(axis=1)
     for row, models in zip(recourse.answered.tolist(), by_person.tolist(), strict=True):
         kept[row] = models
     by_all = int((by_person == len(valid)).sum())
@@ -330,7 +336,8 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
             raise InvalidInputError(
                 f"calibrated: expected a delta in the norm {norm:g}, got one in norm {given.norm:g}"
             )
-        delta, told = float(given), str(given)
+        delta = float(given)
+        told = str(given)
         # What it is stands beside it: what remains is where it comes from.
         sentence = f"{capital(told.removeprefix(f'delta = {given.shown}').lstrip(':;, '))}."
     else:
@@ -338,10 +345,8 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
             raise InvalidInputError(
                 f"calibrated: expected a delta > 0 or what delta_calibrated returns, got {given!r}"
             )
-        delta, sentence = (
-            float(given),
-            "It was given with the report; how it was measured is not recorded here.",
-        )
+        delta = float(given)
+        sentence = "It was given with the report; how it was measured is not recorded here."
     if not (math.isfinite(delta) and delta > 0.0):
         raise InvalidInputError(f"calibrated: expected a delta > 0, got {given}")
     measured = given.changes if isinstance(given, ChosenDelta) else PlausibleChanges(delta, norm)

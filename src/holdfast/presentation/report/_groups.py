@@ -116,10 +116,8 @@ def _labels(values: pd.Series, space: FeatureSpace, attribute: Any) -> tuple[pd.
     if len(names) > _MOST_LABELS:
         kept = set(texts.value_counts().index[: _MOST_LABELS - 1])
         note = f"The {len(kept)} commonest of {len(names)} groups; the others are put together."
-        texts, names = (
-            texts.where(texts.isin(kept), _OTHERS),
-            [*(name for name in names if name in kept), _OTHERS],
-        )
+        texts = texts.where(texts.isin(kept), _OTHERS)
+        names = [*(name for name in names if name in kept), _OTHERS]
     everyone = pd.Series(NOT_STATED, index=range(len(values)), dtype=object)
     everyone[values.notna().to_numpy()] = texts.to_numpy()
     if len(known) < len(values):
@@ -163,9 +161,11 @@ def bands(values: Floats) -> tuple[Ints, list[str]]:
     finite = values[np.isfinite(values)]
     low, high = np.quantile(finite, [0.1, 0.9])
     if high <= low:
-        low, high = float(finite.min()), float(finite.max())
+        low = float(finite.min())
+        high = float(finite.max())
     step = _round_step((high - low) / 4.0)
-    first, last = math.floor(low / step) + 1, math.ceil(high / step) - 1
+    first = math.floor(low / step) + 1
+    last = math.ceil(high / step) - 1
     edges = np.arange(first, max(last, first) + 1) * step
     edges = np.round(edges, max(0, -math.floor(math.log10(step)) + 1))
     whole = bool((finite == np.round(finite)).all() and step >= 1.0)
@@ -223,7 +223,8 @@ def _slices(
 def figures_of(name: str, recourse: Recourse, members: Bools, radii: Floats) -> Figures:
     """How these people fare; `radii` are everyone's."""
     answered = members & recourse.found
-    costs, lower = recourse.cost_l1[answered], radii[answered]
+    costs = recourse.cost_l1[answered]
+    lower = radii[answered]
     return Figures(
         name=name,
         people=int(members.sum()),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -17,7 +16,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from holdfast import _numbers as numbers
-from holdfast._files import check_place, write_text
+from holdfast._files import Place, check_place, write_text
 from holdfast._parallel import jobs
 from holdfast.calibration import ChosenDelta
 from holdfast.generators import Recourse
@@ -136,14 +135,14 @@ class ReportOptions(TypedDict, total=False):
     accepted: pd.DataFrame | None
     alternatives: pd.DataFrame | None
     retrained: Iterable[object]
-    certificates: str | os.PathLike[str] | None
+    certificates: Place | None
     ledger: Ledger | str | None
-    letters: str | os.PathLike[str] | None
+    letters: Place | None
 
 
 def report(
     recourse: Recourse,
-    path: str | os.PathLike[str],
+    path: Place,
     *,
     n_jobs: int | None = None,
     **options: Unpack[ReportOptions],

@@ -39,7 +39,9 @@ def facts_of(
 
     `name` is what the method is called where nothing else is known of it, `certificates` are people's ids, "" for none.
     """
-    changes, threshold, network = recourse.changes, recourse.model.threshold, recourse.model.trained
+    changes = recourse.changes
+    threshold = recourse.model.threshold
+    network = recourse.model.trained
     model = [("Model", f"Known by its scores, {network.n_features} variables")]
     if isinstance(network, Network):
         # It imports the checker, which is to run as a module of its own.
@@ -54,7 +56,8 @@ def facts_of(
             ("Model", f"{build}, {network.n_parameters:,} parameters"),
             ("Model's SHA-256", fingerprint(network)),
         ]
-    evidence, many = [], sum(map(bool, certificates))
+    evidence = []
+    many = sum(map(bool, certificates))
     if many:
         evidence.append(
             (
@@ -126,12 +129,14 @@ def promise_of(
     refits: Refits | None = None,
 ) -> Iterator[str]:
     """What was promised and how sure it is, for someone who reads nothing else."""
-    found, asked = method.found, int(needed.sum())
+    found = method.found
+    asked = int(needed.sum())
     wanted = outcome or classes_of(recourse)
     if not asked:
         yield f"All {len(recourse):,} people have {wanted} already, so nobody needed advice."
         return
-    do, were = "does" if found == asked == 1 else "do", _plural(found, "was", "were")
+    do = "does" if found == asked == 1 else "do"
+    were = _plural(found, "was", "were")
     told = f"{_of(found, asked, 'people')} who {do} not have {wanted} today {were} told what to change."
     if not found:
         yield told

@@ -56,7 +56,8 @@ PaperCell = tuple[ModelKind, str, Block, str]
 
 def check_claims(results: Results, printed: Printed) -> list[Claim]:
     """Every statement, in the order of the page."""
-    table, claims = _Table(results, printed), []
+    table = _Table(results, printed)
+    claims = []
     for text, check in _CLAIMS:
         checks = list(check(table))
         claims.append(Claim(text, len(checks), tuple(cell for holds, cell in checks if not holds)))
@@ -90,7 +91,8 @@ def _percent(share: float) -> str:
 
 def _accuracies(table: _Table) -> Iterator[Check]:
     for (model, dataset), part in groups(table.results.accuracy, ["model", "dataset"]):
-        ours, paper = part["accuracy"].mean(), table.printed.accuracy(dataset, model)
+        ours = part["accuracy"].mean()
+        paper = table.printed.accuracy(dataset, model)
         if not np.isnan(paper.mean) and model != MULTI:
             yield (
                 bool(abs(ours - paper.mean) <= POINT + 1e-9),
@@ -117,10 +119,8 @@ def _baselines_far_below(table: _Table) -> Iterator[Check]:
         if model == NN and method in NOT_ROBUST:
             for block in TARGETS:
                 metric = block.replace("delta", "delta_validity")
-                ours, robust = (
-                    table.ours(cell, metric),
-                    table.ours((model, dataset, block, "RNCE-FF"), metric),
-                )
+                ours = table.ours(cell, metric)
+                robust = table.ours((model, dataset, block, "RNCE-FF"), metric)
                 if not np.isnan(ours + robust):
                     yield robust - ours >= FAR, _name(cell, f"({ours:.0%} at {DELTA_NAMES[block]})")
 
@@ -132,7 +132,8 @@ def _cost_order(table: _Table) -> Iterator[Check]:
             rising = [(NN, dataset, block, method) for method in SAFE_ROWS[:1] + SAFE_ROWS[:0:-1]]
             rising.append((NN, dataset, BASELINE, "ROAR"))
             for lower, upper in pairwise(rising):
-                low, high = table.ours(lower, "cost_l1"), table.ours(upper, "cost_l1")
+                low = table.ours(lower, "cost_l1")
+                high = table.ours(upper, "cost_l1")
                 equal_is_fine = upper[3] == "RNCE-FF"
                 holds = low <= high * (1 + SAME_COST) if equal_is_fine else low < high
                 if not np.isnan(low + high):
@@ -159,7 +160,8 @@ def _closest_is_cheapest(table: _Table) -> Iterator[Check]:
 
 def _seconds(table: _Table, wanted: Callable[[str], bool], times: float) -> Iterator[Check]:
     for cell in table.cells:
-        ours, paper = table.ours(cell, "seconds"), table.printed.seconds(*cell).mean
+        ours = table.ours(cell, "seconds")
+        paper = table.printed.seconds(*cell).mean
         if not np.isnan(paper) and wanted(cell[3]):
             yield (
                 bool(ours * times <= paper),

@@ -32,7 +32,8 @@ def compare(results: Results, printed: Printed) -> pd.DataFrame:
     for row in results.mean_and_spread().to_dict("records"):
         cell = (row["model"], row["dataset"], row["block"], row["method"])
         for metric in METRICS:
-            ours, paper = Figure(row[metric], row[f"{metric}_std"]), printed.quality(*cell, metric)
+            ours = Figure(row[metric], row[f"{metric}_std"])
+            paper = printed.quality(*cell, metric)
             rows.append([*cell, metric, ours, paper, side_of(ours, paper, metric)])
     frame = pd.DataFrame(rows, columns=[*CELL, "metric", "ours", "paper", "side"])
     return frame[frame["side"] != ""]
@@ -80,7 +81,8 @@ def beside(ours: Figure, paper: Figure, metric: str) -> str:
     >>> beside(Figure(0.021, 0.001), Figure(0.031, 0.002), "cost_l1")
     '**0.021 ± 0.001** ↓ (0.031 ± 0.002)'
     """
-    text, side = figure_text(ours, metric), side_of(ours, paper, metric)
+    text = figure_text(ours, metric)
+    side = side_of(ours, paper, metric)
     mine = f"**{text}** {ARROWS[side]}" if side in ARROWS else text
     return mine if math.isnan(paper.mean) else f"{mine} ({figure_text(paper, metric)})"
 

@@ -17,6 +17,7 @@ import pandas as pd
 from sklearn.model_selection import KFold, cross_val_score, train_test_split
 from sklearn.neural_network import MLPClassifier
 
+from holdfast._files import Document
 from holdfast._network import Floats, Ints, Values
 from holdfast.calibration import IncrementalDelta, delta_incremental, delta_validation
 from holdfast.changes import PlausibleChanges
@@ -47,7 +48,7 @@ from holdfast.study.paper._settings import (
 )
 from holdfast.verify import certified_radius
 
-Records = list[dict[str, Any]]
+Records = list[Document]
 # Streams of a seed, apart from those that the engine draws from.
 _MANY, _CALIBRATION = 1001, 1002
 
@@ -99,10 +100,12 @@ def study_table(
     else:
         data = load(source, actionability="free", kinds="carla", as_in_paper=True, progress=False)
         space = data.space
-    X, y = data.frame.reset_index(drop=True), data.target.to_numpy()
+    X = data.frame.reset_index(drop=True)
+    y = data.target.to_numpy()
     if rows is not None and rows < len(X):
         kept, _ = train_test_split(np.arange(len(X)), train_size=rows, stratify=y, random_state=0)
-        X, y = X.iloc[kept].reset_index(drop=True), y[kept]
+        X = X.iloc[kept].reset_index(drop=True)
+        y = y[kept]
     return StudyTable(name, X, y, space, target)
 
 
@@ -119,7 +122,9 @@ class PaperModel:
     @cached_property
     def situation(self) -> Situation:
         """As the study's engine takes it; training on with new rows is done as the authors do it."""
-        table, extent, training = self.table, self.extent, self.table.training[self.kind]
+        table = self.table
+        extent = self.extent
+        training = self.table.training[self.kind]
         people = study_table(table.name, table.source, table.target, table.anywhere, extent.rows)
         protocol = Protocol(
             inputs=extent.inputs,
@@ -142,7 +147,8 @@ class PaperModel:
         methods = []
         for method in METHODS:
             if self.kind in method.models and method.label in labels:
-                make, asked = method.make, tuple(known) if method.targeted else None
+                make = method.make
+                asked = tuple(known) if method.targeted else None
                 if isinstance(make, ROAR):
                     make = replace(make, delta_max=deltas[DELTA_INC] or 0.0)
                 methods.append(
@@ -152,7 +158,8 @@ class PaperModel:
 
     def accuracies(self) -> Records:
         """Cross-validation on the first half, as in the paper."""
-        here, folds = self.situation, self.extent.folds
+        here = self.situation
+        folds = self.extent.folds
         sizes = {"rows": len(here.table.y), "attributes": len(here.table.X.columns)}
 
         def compute() -> Records:
@@ -180,7 +187,8 @@ class PaperModel:
 
     def calibrated(self) -> Records:
         """δ_inc and δ_val as the paper's two ways give them on this model."""
-        here, extent = self.situation, self.extent
+        here = self.situation
+        extent = self.extent
 
         def compute() -> Records:
             records = [
@@ -208,9 +216,10 @@ class PaperModel:
 
     def radii(self, cell: Cell) -> Floats:
         """The certified radius of every answer of a cell; nan where there is none."""
-        here, found = self.situation, cell.found
+        here = self.situation
+        found = cell.found
 
-        def compute() -> dict[str, Any]:
+        def compute() -> Document:
             values = np.full(found.size, np.nan)
             if found.any():
                 values[found] = certified_radius(
@@ -239,9 +248,7 @@ class PaperModel:
 
         return self._remember("robust_init", {"delta": delta, "inputs": many}, compute)
 
-    def _remember(
-        self, kind: str, settings: dict[str, Any], compute: Callable[[], Records]
-    ) -> Records:
+    def _remember(self, kind: str, settings: Document, compute: Callable[[], Records]) -> Records:
         """The records of one piece of work: read if they are there, else computed and kept."""
         specification = {"situation": self.situation.identity, **settings}
         content, _ = self.store.remember(kind, specification, lambda: {"records": compute()})
@@ -256,12 +263,10 @@ class PaperModel:
 
     def _timed(self, people: pd.DataFrame, delta: float) -> list[tuple[str, float]]:
         """CPU seconds of each row of the paper's table."""
-        network, table, changes = (
-            self.situation.models.network,
-            self.situation.table,
-            PlausibleChanges(delta),
-        )
-        asked: dict[str, Any] = {"target": table.target, "changes": changes, "space": table.space}
+        network = self.situation.models.network
+        table = self.situation.table
+        changes = PlausibleChanges(delta)
+        asked: Document = {"target": table.target, "changes": changes, "space": table.space}
 
         def seconds(work: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[float, Any]:
             began = time.process_time()
@@ -281,7 +286,8 @@ class PaperModel:
         return {"n": self.extent.retrained, "batch": training.delta_batch or training.batch}
 
     def _incremental(self, share: float | list[float]) -> IncrementalDelta:
-        here, fine_tuning = self.situation, self._fine_tuning
+        here = self.situation
+        fine_tuning = self._fine_tuning
         return delta_incremental(
             here.fitted, here.learned.X_new, here.learned.y_new, share=share, n=fine_tuning["n"], seed=here.seed,
             retrain=FineTune(fine_tuning["batch"]), progress=False,

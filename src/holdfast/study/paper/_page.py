@@ -121,10 +121,8 @@ def _quality(results: Results, printed: Printed) -> Iterator[tuple[str, list[tup
                         [f"*target {DELTA_NAMES[block]} = {used}*", *[""] * (len(metrics) + 1)]
                     )
                 for row in of_block.to_dict("records"):
-                    method, unknown = (
-                        row["method"],
-                        max(row["delta_unknown_val"], row["delta_unknown_inc"]),
-                    )
+                    method = row["method"]
+                    unknown = max(row["delta_unknown_val"], row["delta_unknown_inc"])
                     papers = {
                         metric: printed.quality(model, dataset, block, method, metric)
                         for metric in metrics
@@ -161,7 +159,8 @@ def _robust_init(results: Results, printed: Printed) -> Iterator[str]:
     for (name,), part in groups(results.robust_init, ["table"]):
         columns, texts = [], []
         for row in part.to_dict("records"):
-            dataset, model = row["dataset"], row["model"]
+            dataset = row["dataset"]
+            model = row["model"]
             texts.append(
                 speed(row["seconds"], printed.robust_init(str(name), row["row"], dataset, model))
             )

@@ -91,7 +91,8 @@ class Results:
         cells["seconds"] *= 20 / cells["inputs"]
         grouped = cells.groupby(CELL, sort=False)[[*values, "seconds"]]
         # One seed has no spread, which is not a spread of 0.
-        mean, std = grouped.mean(), grouped.std(ddof=0).where(grouped.count() > 1)
+        mean = grouped.mean()
+        std = grouped.std(ddof=0).where(grouped.count() > 1)
         joined = mean.join(std.add_suffix("_std")).reset_index()
         return joined.sort_values(
             "block", key=lambda blocks: blocks.map(_BLOCK_ORDER), kind="stable"
