@@ -466,7 +466,7 @@ def test_what_needs_a_network_says_so(name: str) -> None:
     ):
         hf.explain(by_its_scores, w.table, target=1, changes=hf.PlausibleShift(0.1), space=w.space,
                    generator=NEEDS_A_NETWORK[name](w.table))  # fmt: skip
-    with pytest.raises(UnsupportedModelError, match="PlausibleShift and EnsembleShift as changes"):
+    with pytest.raises(UnsupportedModelError, match="PlausibleShift or EnsembleShift as changes"):
         hf.certify(w.model, w.table, 1, hf.PlausibleChanges(0.1), space=w.space)
 
 

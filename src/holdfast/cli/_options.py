@@ -40,7 +40,10 @@ def existing_file(text: str) -> Any:
     return Option(help=text, **FILE)
 
 
-MODELS = ".onnx, .skops, a network saved by holdfast (.npz), or with --trust-pickle a pickle."
+MODELS = (
+    ".onnx, .skops, a network saved by holdfast (.npz), trees of XGBoost (.json, .ubj) or LightGBM (.txt), "
+    "or with --trust-pickle a pickle."
+)
 ModelFile = Annotated[Path, FILE, f"The classifier: {MODELS}"]
 DataFile = Annotated[
     Path,

@@ -278,6 +278,11 @@ def as_network(classifier: Classifier) -> Network:
     if isinstance(classifier, Network):
         return classifier
     why = classifier.why if isinstance(classifier, Scored) else repr(classifier)
+    if isinstance(classifier, TreeEnsemble):
+        raise UnsupportedModelError(
+            f"{why}; for trees, which have no gradient, expected TreeChanges, PlausibleShift or EnsembleShift as "
+            "changes, and Closest, MCE, RNCE, NNCE or STCE as generators"
+        )
     raise UnsupportedModelError(
         f"{why}; without a network only margins are known: PlausibleShift and EnsembleShift as changes, NNCE, RNCE and "
         "STCE as generators take any model"
