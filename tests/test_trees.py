@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import lightgbm
@@ -110,6 +111,8 @@ MODELS: dict[str, tuple[Callable[[int], Any], pd.DataFrame]] = {
         GAPS[NUMBERS],
     ),
 }
+# Each is trained once, whoever asks.
+MODELS = {name: (cache(make), X) for name, (make, X) in MODELS.items()}
 
 
 def around(model: hf.TreeEnsemble, X: pd.DataFrame) -> pd.DataFrame:
