@@ -37,12 +37,18 @@ def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
     return joblib.Parallel(return_as="generator")(work)  # type: ignore[no-any-return]
 
 
+def check_jobs(n_jobs: Any) -> None:
+    """Refuse what is no number of workers before any work is done."""
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise InvalidInputError(
+            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
+        )
+
+
 def jobs(n_jobs: Any) -> AbstractContextManager[Any]:
     """Within it, whatever is spread is spread over so many workers, as in joblib; None: as it would be without."""
     if n_jobs is None:
         return nullcontext()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise InvalidInputError(
-            f"n_jobs: expected a whole number other than 0, such as 2, or -1 for all, got {n_jobs!r}"
-        )
+    check_jobs(n_jobs)
     return joblib.parallel_config(n_jobs=int(n_jobs))  # type: ignore[no-any-return]

@@ -75,7 +75,7 @@ class Parts:
         return frame
 
     def join(self, count: int, first: pd.DataFrame) -> None:
-        """All parts in one file, and nothing else left: no parts of earlier questions either."""
+        """All parts in one file, and nothing else left of them."""
         paths = [self.path(number) for number in range(count)]
         with whole_file(self.out) as beside:
             if self.parquet:
@@ -83,9 +83,7 @@ class Parts:
             else:
                 header = first.iloc[:0].to_csv(lineterminator="\n").encode()
                 _join_csv(paths, beside, header, compressed=self.out.name.lower().endswith(".gz"))
-        for folder in self.out.parent.iterdir():
-            if folder.name.startswith(f".{self.out.name}.") and folder.name.endswith(".parts"):
-                shutil.rmtree(folder, ignore_errors=folder != self.folder)
+        shutil.rmtree(self.folder)
 
 
 def _texts(frame: pd.DataFrame) -> list[str]:

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from holdfast._files import Document, Place
 from holdfast._given import positive_number, whole_number
-from holdfast._parallel import jobs, spread, workers
+from holdfast._parallel import check_jobs, jobs, spread, workers
 from holdfast._progress import Advance, no_bar, progress_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -134,6 +134,7 @@ def benchmark(
     2   nnce     1    NaN       1.0             0.4
     3   rnce     1    0.1       1.0             1.0
     """
+    check_jobs(n_jobs)
     labelled = read_deltas(deltas)
     plan = Plan(
         methods=read_methods(methods, labelled),
