@@ -36,7 +36,7 @@ def tree_document(trees: TreeEnsemble) -> dict[str, Any]:
     >>> from holdfast import load_model
     >>> tree = load_model(DecisionTreeClassifier(max_depth=1).fit([[1.0], [3.0]], [0, 1])).classifier
     >>> document = tree_document(tree)
-    >>> document["threshold"][0], of_tree_document(document).forest == tree.forest
+    >>> document["threshold"][0], of_tree_document(document).forest.same_structure(tree.forest)
     (2.0, True)
     """
     forest, votes = trees.forest, trees.score
