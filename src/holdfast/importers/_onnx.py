@@ -1,13 +1,12 @@
 """ONNX: the graph is followed from its input to its scores. Nothing is run and nothing is fetched.
 
-What PyTorch and skl2onnx write for dense ReLU classifiers is understood, and the tree operators. The parameters are those
-in the file, so the ones a model was rounded to when it was exported. Two layers that share one stored tensor are taken
-as two layers: exporters also store equal tensors once, and Δ over both contains Δ over the shared one.
+What PyTorch and skl2onnx write for dense ReLU classifiers is understood, and the tree operators. The parameters are
+those in the file, so the ones a model was rounded to when it was exported. Two layers that share one stored tensor are
+taken as two layers: exporters also store equal tensors once, and Δ over both contains Δ over the shared one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +190,7 @@ def _result(node: Any, inputs: list[Value | None], rows: int) -> Value | tuple[V
     operation = Node(label, inputs, attributes, rows)
     if kind == "Constant":
         return _constant(operation)
-    known: dict[str, Callable[[Node], Value | tuple[Value, ...]]] = {**OPERATORS, **TREES}
+    known = {**OPERATORS, **TREES}
     if kind not in known:
         raise UnsupportedModelError(
             f"{label} cannot be represented exactly: supported are dense layers (Gemm, MatMul and Add, "

@@ -8,6 +8,7 @@ labels      of two classes onnxruntime compares the sum with 1/2 where no weight
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from holdfast._forest import Forest, cut_below
 from holdfast._trees import TreeEnsemble, Votes
 from holdfast.errors import UnsupportedModelError
 from holdfast.importers._chain import DOUBLE, SINGLE, Chain, Squash
-from holdfast.importers._onnx_operators import AfterScores, Node, class_labels
+from holdfast.importers._onnx_operators import AfterScores, Node, Value, class_labels
 from holdfast.importers._tree_parts import Tree, ensemble, forest_of
 
 # How each mode sends a number to its true side: whether that is the lower one, and whether it ends before the value.
@@ -293,4 +294,7 @@ class _Leaves:
         return forest
 
 
-OPERATORS = {"TreeEnsembleClassifier": classifier, "TreeEnsembleRegressor": regressor}
+OPERATORS: dict[str, Callable[[Node], Value | tuple[Value, ...]]] = {
+    "TreeEnsembleClassifier": classifier,
+    "TreeEnsembleRegressor": regressor,
+}
