@@ -42,8 +42,8 @@ def cut_below(thresholds: Any, *, strict: bool) -> Floats:
         near = given.astype(np.float32)
     # The greatest float32 on the left side, and its neighbour.
     inside = near < given if strict else near <= given
-    below = np.where(inside, near, np.nextafter(near, np.float32(-np.inf)))
     with np.errstate(over="ignore"):
+        below = np.where(inside, near, np.nextafter(near, np.float32(-np.inf)))
         above = np.nextafter(below, np.float32(np.inf)).astype(np.float64)
     # Past the greatest float32 a float64 rounds to infinity from where a next one would round up.
     above = np.where(np.isinf(above) & np.isfinite(below), 2.0**128, above)
@@ -95,7 +95,7 @@ class Forest:
     missing
         For each column what the library takes for missing: "nan" alone, "zero" too, or "none": then NaN is a 0.
     compare
-        How the library compares a number with a threshold: "float32 <", "float32 <=" or "float64 <=".
+        How the library compares a number with a threshold: in "float32" or "float64", with "<" or "<=".
     """
 
     feature: Ints
@@ -225,9 +225,10 @@ class Forest:
 
     def cuts(self, thresholds: Floats) -> Floats:
         """The cuts that stand for thresholds of the library."""
-        if self.compare == "float64 <=":
-            return thresholds
-        return cut_below(thresholds, strict=self.compare == "float32 <")
+        strict = self.compare.endswith("<")
+        if self.compare.startswith("float64"):
+            return np.nextafter(thresholds, -np.inf) if strict else thresholds
+        return cut_below(thresholds, strict=strict)
 
     def around(self, radii: Floats) -> tuple[Floats, Floats]:
         """The least and the greatest threshold that the library can hold within a radius of each node's, exactly."""
@@ -240,7 +241,7 @@ class Forest:
             back = moved - given
             lost = (given - (moved - back)) + (sign * radii - back)
             moved = np.where(sign * lost < 0.0, np.nextafter(moved, -sign * np.inf), moved)
-            if self.compare == "float32 <":
+            if self.single:
                 with np.errstate(over="ignore"):
                     near = moved.astype(np.float32)
                 step = np.nextafter(near, np.float32(-sign * np.inf))
