@@ -98,7 +98,7 @@ def test_relaxation_and_its_multipliers(case, convert, shape):
         ranges = Ranges.of(layers, layers.start(points))
         case = ranges.case()
         cutoff = asarray(np.zeros(case.slope.shape[0]))
-        best = walk_back(case, 0.0 * case.slope + 1.0)
+        best = walk_back(case, ranges.shares())
         for _ in range(3):
             shares = raised(case, best, cutoff)
             best = best if shares is None else best.better(walk_back(case, shares))

@@ -286,6 +286,11 @@ class Layers(RowBatch):
             start += layer.weight.shape[0]
         return spans[::-1]
 
+    @property
+    def before(self) -> int:
+        """How many of the later neurons come before the last hidden layer."""
+        return int(self.spans[0][1].start)
+
     def start(self, points: Array) -> Box:
         """What the points determine: the box of the first hidden layer's preactivations, rounding included."""
         xp = array_namespace(points)

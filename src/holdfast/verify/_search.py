@@ -7,6 +7,7 @@ Walking backwards (see `bounds.layers`), a neuron's function c z + d z⁺ is bou
     d < 0, U <= 0        u = -share d                share >= 0: a multiple of U that helps
     identity             c + the same, on L where that is positive and on U where it is not
 
+In the last hidden layer no d ever changes its sign; neurons before it have one share for either sign.
 A branch says that U (of an identity neuron: z) is >= 0, where the chord is U itself, or <= 0, where z⁺ is 0. k is the
 least of  c z + d z⁺ - l L - u U  on the range, so any shares are sound. The bound is concave in each layer's shares; a
 few steps of projected ascent with Polyak's length come near the linear program's optimum, and the neuron whose better
@@ -120,18 +121,29 @@ class Ranges(RowBatch):
         intercept = xp.maximum(-slope * bottom, (1.0 - slope) * top)
         return slope, xp.where((self.bottom < 0.0) & (self.top > 0.0), intercept, 0.0)
 
+    def shares(self) -> Array:
+        """Those to begin with: where d > 0 the chord's slope, elsewhere 1."""
+        xp, slope, before = array_namespace(self.top), self.chords[0], self.layers.before
+        last = xp.where(self.layers.wanted[1] > 0.0, slope[:, before:], 1.0)
+        first = slope[:, :before]
+        return xp.concat([first, last, 0.0 * first + 1.0], axis=1) if before else last
+
     def case(self) -> Case:
         """What walks back need of it."""
-        xp, span = array_namespace(self.top), self.layers.spans[0][1]
-        (slope, intercept), rising = self.chords, self.layers.wanted[1] > 0.0
-        last = xp.where(rising, 1.0, slope[:, span]), xp.where(rising, 0.0, intercept[:, span])
-        if span.start:
+        xp, before, rising = (
+            array_namespace(self.top),
+            self.layers.before,
+            self.layers.wanted[1] > 0.0,
+        )
+        slope, intercept = (
+            xp.where(rising, end, line[:, before:])
+            for end, line in zip((1.0, 0.0), self.chords, strict=True)
+        )
+        if before:
             slope, intercept = (
-                xp.concat([line[:, : span.start], own], axis=1)
-                for line, own in zip((slope, intercept), last, strict=True)
+                xp.concat([line[:, :before], last], axis=1)
+                for line, last in zip(self.chords, (slope, intercept), strict=True)
             )
-        else:
-            slope, intercept = last
         return Case(
             self.layers, self.start, slope, intercept, self.sizes, self.margin_size, self.bulk
         )
@@ -176,7 +188,7 @@ class Case(RowBatch):
     """What a walk back needs of a row or a branch: where it ends, the line above z⁺ of each later neuron, sizes.
 
     Slope and intercept are (n, N); a neuron that a branch says to be below 0 has slope -1. In the last hidden layer
-    no d ever changes its sign: where it is positive the line is L itself.
+    where d is positive the line is L itself.
     """
 
     layers: Layers
@@ -187,9 +199,13 @@ class Case(RowBatch):
     margin_size: Array
     bulk: Array
 
-    def limits(self, span: slice, rising: Array) -> tuple[Array, Array]:
-        """Between what the shares of some neurons lie."""
-        xp, slope = array_namespace(rising), self.slope[:, span]
+    def limits(self, rising: Array) -> tuple[Array, Array]:
+        """Between what the shares lie."""
+        xp, slope, before = array_namespace(rising), self.slope, self.layers.before
+        if before:
+            slope = xp.concat([slope, slope[:, :before]], axis=1)
+            yes = xp.ones_like(rising[:, :before])
+            rising = xp.concat([yes, rising[:, before:], ~yes], axis=1)
         least = xp.astype(~rising & (slope >= 0.0), slope.dtype)
         return least, _MOST_SHARE - (_MOST_SHARE - 1.0) * xp.astype(rising, slope.dtype)
 
@@ -201,7 +217,10 @@ class Case(RowBatch):
 
 @dataclass(frozen=True)
 class Walk(RowBatch):
-    """A walk back: its bound, the shares that it took and what it met, (n, N) each."""
+    """A walk back: its bound, the shares that it took and what it met, (n, N) each.
+
+    Behind the shares stand those for d <= 0 of the neurons before the last hidden layer.
+    """
 
     bound: Array
     shares: Array
@@ -237,30 +256,29 @@ class Walk(RowBatch):
 
 def walk_back(case: Case, shares: Array) -> Walk:
     """The margin pulled back to the start; its bound is without an allowance for rounding."""
-    layers, xp = case.layers, array_namespace(shares)
+    layers, xp, width = case.layers, array_namespace(shares), case.slope.shape[1]
     c, d, constant = layers.wanted
     kept: list[tuple[Array, ...]] = []
     for i, span in layers.spans:
         share, slope, rising, down = shares[:, span], case.slope[:, span], d > 0.0, d
         if kept:
-            least, most = case.limits(span, rising)
-            share = xp.minimum(xp.maximum(share, least), most)
+            share = xp.where(rising, share, shares[:, width:][:, span])
             slope, down = xp.where(rising, 1.0, slope), xp.minimum(d, 0.0)
         total = d * slope * share
         total = total if c is None else c + total
         low = xp.broadcast_to(rising, share.shape) if c is None else total > 0.0
         # No less than this: a split's range ends at 0, and there it is 0.
         constant = constant + xp.vecdot(share * case.intercept[:, span], down)
-        kept.append((share, total, low, xp.broadcast_to(d, share.shape)))
+        kept.append((total, low, xp.broadcast_to(d, share.shape)))
         c, d, added = layers.pulled(i, total, low)
         constant = constant + added
     least, corner = case.start.least(c, d)
-    share, total, low, d = (
+    total, low, d = (
         kept[0]
         if len(kept) == 1
         else [xp.concat(part[::-1], axis=1) for part in zip(*kept, strict=True)]
     )
-    return Walk(least + constant, share, total, low, d, corner)
+    return Walk(least + constant, shares, total, low, d, corner)
 
 
 def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array) -> Array:
@@ -311,10 +329,10 @@ def _seen(case: Case, walk: Walk) -> Array:
         z = layers.on_side(i, values, walk.low[:, span], plus)
         seen.append(z)
         if i + 1 < len(layers.hidden):
-            d, share, slope, intercept = (
-                part[:, span] for part in (walk.d, walk.shares, case.slope, case.intercept)
-            )
-            line = share * xp.where(d > 0.0, z, slope * z + intercept)
+            parts = walk.shares, walk.shares[:, walk.d.shape[1] :], case.slope, case.intercept
+            first, second, slope, intercept = (part[:, span] for part in parts)
+            rising = walk.d[:, span] > 0.0
+            line = xp.where(rising, first * z, second * (slope * z + intercept))
             values, plus = (line, None) if layers.relus[i] else (z, line)
     return seen[0] if len(seen) == 1 else xp.concat(seen, axis=1)
 
@@ -323,8 +341,15 @@ def raised(case: Case, walk: Walk, cutoff: Array) -> Array | None:
     """The shares of a step upwards from a walk, towards a bound above `cutoff`; None where no share has a say."""
     xp, z = array_namespace(walk.bound), _seen(case, walk)
     line, rising = case.slope * z + case.intercept, walk.d > 0.0
-    slope = walk.d * (line if len(case.layers.spans) == 1 else xp.where(rising, z, line))
-    least, most = case.limits(slice(None), rising)
+    slope, before = walk.d * line, case.layers.before
+    if before:
+        # Only the share for d's own sign has a say.
+        first, second = (
+            xp.where(rising[:, :before], *pair)
+            for pair in (((walk.d * z)[:, :before], 0.0), (0.0, slope[:, :before]))
+        )
+        slope = xp.concat([first, slope[:, before:], second], axis=1)
+    least, most = case.limits(rising)
     # Without the parts that would leave the range at once.
     stays = (slope > 0.0) & (walk.shares < most) | (slope < 0.0) & (walk.shares > least)
     slope = slope * xp.astype(stays, slope.dtype)
@@ -452,13 +477,8 @@ class Search:
     def root_bounds(self) -> None:
         """The linear bounds, nothing decided; what they leave open waits for `branch`."""
         xp, rows = array_namespace(self.root.top), np.arange(self.done.shape[0])
-        layers, (slope, _) = self.root.layers, self.root.chords
-        # Where d > 0 the chord's slope; elsewhere 1, to which walks back raise what is less in earlier layers.
-        before, last = slope[:, : layers.spans[0][1].start], slope[:, layers.spans[0][1]]
-        last = xp.where(layers.wanted[1] > 0.0, last, 1.0)
-        shares = xp.concat([before, last], axis=1) if before.shape[1] else last
-        decided = xp.zeros_like(slope, dtype=xp.int8)
-        branches = Branches(rows, decided, shares, rows[:, None], self.root_bound)
+        decided = xp.zeros_like(self.root.top, dtype=xp.int8)
+        branches = Branches(rows, decided, self.root.shares(), rows[:, None], self.root_bound)
         branches = self._bounded(branches, max(self.steps, 3), root=True)
         self.nodes[:] = 1
         self.stack = [branches] if branches.row.size else []
@@ -514,8 +534,10 @@ class Search:
         """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
         xp, case = array_namespace(branches.decided), self.case
         if not root:
-            # The lines of each branch's row, but for those that it has decided.
-            case, free = case.take(branches.row), branches.decided == 0
+            # The lines of each branch's row, but for chords that it has decided: a program may also split where the
+            # line is L itself, and that stays.
+            case = case.take(branches.row)
+            free = (branches.decided == 0) | (case.intercept == 0.0)
             slope = xp.where(free, case.slope, xp.astype(branches.decided, case.slope.dtype))
             case = replace(case, slope=slope, intercept=xp.where(free, case.intercept, 0.0))
         best = walk = walk_back(case, branches.shares)
@@ -624,8 +646,9 @@ class Search:
         for k in range(split.max(initial=0)):
             rows = np.flatnonzero(split[which] > k)
             chosen[rows, children.neuron[rows, k]] = 1 - 2 * (number[rows] >> k & 1)
-        new = beside(children.decided, chosen)
-        shares = xp.where(new < 0, 0.0, children.shares)
+        new, before = beside(children.decided, chosen), self.root.layers.before
+        fresh = xp.concat([new, new[:, :before]], axis=1) if before else new
+        shares = xp.where(fresh < 0, 0.0, children.shares)
         return replace(children, decided=children.decided + new, shares=shares)
 
     def _unstuck(self, branches: Branches) -> Branches:
