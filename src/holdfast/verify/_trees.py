@@ -100,11 +100,6 @@ class MovingTrees(ClosedForm):
             np.array([self.shift * self.forest.divisor])
         )
 
-    def row(self, point: Floats) -> list[float | None]:
-        """What the trees read at a point; None where a value is missing."""
-        read = self.classifier.matrix(point[None, :])[0].tolist()
-        return [None if value != value else value for value in read]
-
     def _costs(self, over: Over) -> Floats:
         """What each leaf adds to the margin at worst."""
         forest = self.forest
