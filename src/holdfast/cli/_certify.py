@@ -69,7 +69,9 @@ def certify(
     verdicts = Counter[str]()
     deciders = Counter[str]()
     smallest = Smallest("margin_lower")
-    for part in answers(function, points, total=total, out=out, question=question, n_jobs=n_jobs):
+    for part in answers(
+        function, points, verb="certify", like=function.meta, total=total, out=out, question=question, n_jobs=n_jobs
+    ):  # fmt: skip
         n += len(part)
         robust += int(part["robust"].sum())
         for counts, column in ((verdicts, "verdict"), (deciders, "decided_by")):
@@ -118,8 +120,9 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     radii = Counter[float]()
     smallest = Smallest("radius_lower")
     for part in answers(
-        function, points, total=total, out=out, question=question_of("radius", asked), n_jobs=n_jobs
-    ):
+        function, points, verb="radius", like=function.meta, total=total, out=out,
+        question=question_of("radius", asked), n_jobs=n_jobs,
+    ):  # fmt: skip
         lower = part["radius_lower"]
         n = n + len(part)
         enough += 0 if given is None else int((lower > given.size).sum())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -171,18 +170,10 @@ def dataset(path: Path) -> Any:
 
 
 def _row_groups(source: Any) -> Iterator[Any]:
-    """Its record batches, the next row group read while this one is worked on, and no more: they may be large."""
-    groups = (group for one in source.get_fragments() for group in one.split_by_row_group())
-    with ThreadPoolExecutor(1) as reader:
-
-        def read_next() -> Any:
-            group = next(groups, None)
-            return None if group is None else reader.submit(group.to_table, schema=source.schema)
-
-        waiting = read_next()
-        while waiting is not None:
-            table, waiting = waiting.result(), read_next()
-            yield from table.to_batches(max_chunksize=_ROWS)
+    """Its record batches, a row group after the other: they may be large."""
+    for fragment in source.get_fragments():
+        for group in fragment.split_by_row_group():
+            yield from group.to_table(schema=source.schema).to_batches(max_chunksize=_ROWS)
 
 
 def _frame(table: Any, source: Any) -> pd.DataFrame:
