@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
+from multiprocessing import current_process
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -43,8 +44,8 @@ def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
 
 
 def _watched(parent: int, function: Callable[[T], R], part: T) -> R:
-    """The function of a part, in a process that does not outlive the one which asked: joblib's own would, by minutes."""
-    if os.getppid() == parent:
+    """The function of a part; joblib's own processes, which would outlive a killed parent by minutes, leave with it."""
+    if current_process().name.startswith("LokyProcess") and os.getpid() != parent:
         _leave_with(parent)
     return function(part)
 

@@ -19,7 +19,7 @@ def progress_bar(
 ) -> Iterator[Advance]:
     """A bar on stderr and the function that moves it; by default from `long` rows on if stderr is a terminal.
 
-    Without a bar the function does nothing; with `lines`, where there is no terminal, it says now and then how far it is.
+    Without a bar the function does nothing; with `lines`, and no terminal, it says now and then how far it is.
     """
     if lines and not sys.stderr.isatty():
         yield _lines(title, total)
@@ -57,8 +57,10 @@ def _lines(title: str, total: int) -> Advance:
         now = time.monotonic()
         if now - said >= _EVERY and 0 < done < total:
             said = now
-            left = (now - started) * (total - done) / done
-            text = f"{title}: {done:,} of {total:,} ({done / total:.0%}), {now - started:.0f} s; about {left:.0f} s to go"
-            print(text, file=sys.stderr, flush=True)
+            gone = now - started
+            left = gone * (total - done) / done
+            share = f"{done:,} of {total:,} ({done / total:.0%})"
+            sys.stderr.write(f"{title}: {share}, {gone:.0f} s; about {left:.0f} s to go\n")
+            sys.stderr.flush()
 
     return advance

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -127,12 +126,14 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
         n = n + len(part)
         enough += 0 if given is None else int((lower > given.size).sum())
         radii.update(_four_digits(lower))
-        smallest.add(part)
+        smallest.add(part[lower > 0])
     seconds = time.perf_counter() - started
     norm = getattr(changes, "norm", 2.0)
-    moves = f"the model may move (norm {'inf' if norm == math.inf else f'{norm:g}'})"
-    far = "the margin may fall" if changes.unit == "margin" else moves
-    screens.say(f"How far {far} before each row loses class {asked.target}:")
+    far = {
+        "margin": "How far the margin may fall",
+        "factor": f"By what factor changes ({changes.words}) may grow",
+    }.get(changes.unit, f"How far the model may move (norm {norm:g})")
+    screens.say(f"{far} before each row loses class {asked.target}:")
     if given is not None:
         screens.say(f"{enough:,} of {n:,} rows allow {at_most(given.size)}.")
     least = "radius at least"
@@ -146,7 +147,11 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
         for share in (1.0, 0.95, 0.75, 0.5, 0.25, 0.05)
     )
     screens.show_table(("of the rows", least), rows, right=(least,), title="certified radius")
-    smallest.show("smallest radii", least)
+    without = radii[0.0]
+    if without:
+        screens.say(f"{without:,} of {n:,} rows do not have the class today, or barely: radius 0.")
+    if without < n:
+        smallest.show("smallest radii above 0" if without else "smallest radii", least)
     screens.finish(f"{n:,} rows", seconds, out)
 
 

@@ -66,16 +66,14 @@ class Parts:
             else:
                 frame.to_csv(beside, header=number == 0, lineterminator="\n")
 
-    def read(self, number: int, like: pd.DataFrame) -> pd.DataFrame:
+    def read(self, number: int, like: pd.DataFrame) -> Any:
         """A part that was kept."""
         if self.parquet:
-            frame: pd.DataFrame = _read_arrow(self.path(number)).to_pandas()
-            return frame
+            return _read_arrow(self.path(number)).to_pandas()
         names = [str(like.index.name), *like.columns]
         types = {name: dtype for name, dtype in like.dtypes.items() if dtype != "str"}
         options: dict[str, Any] = {"names": names, "index_col": 0, "dtype": types, "header": None}
-        frame = pd.read_csv(self.path(number), skiprows=int(number == 0), **options)
-        return frame
+        return pd.read_csv(self.path(number), skiprows=int(number == 0), **options)
 
     @contextmanager
     def growing(self) -> Iterator[Keep]:
