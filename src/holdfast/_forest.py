@@ -240,7 +240,7 @@ class Forest:
             back = moved - given
             lost = (given - (moved - back)) + (sign * radii - back)
             moved = np.where(sign * lost < 0.0, np.nextafter(moved, -sign * np.inf), moved)
-            if self.compare == "float32 <":
+            if self.single:
                 with np.errstate(over="ignore"):
                     near = moved.astype(np.float32)
                 step = np.nextafter(near, np.float32(-sign * np.inf))

@@ -20,11 +20,6 @@ AdviceFile = Annotated[
     Path, Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
 ]
 Promised = Annotated[str, "The class that the people were promised."]
-Accepted = Annotated[
-    Path | None,
-    FILE,
-    "A table of people, to learn from what accepted ones have which details count against someone.",
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,3 +57,20 @@ class Advised(Points):
             self.loaded, factuals, stated, target=self.label, changes=self.read(), space=self.space,
             reasons=advice.get("recourse_reason", advice.get("reason")),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained(Advised):
+    """Advice that is put into words, with what counts against each person."""
+
+    accepted: Annotated[
+        Path | None,
+        FILE,
+        "A table of people, to learn from what accepted ones have which details count against someone.",
+    ] = None
+
+    @property
+    def usual(self) -> pd.DataFrame | None:
+        """The people whose details are the usual ones."""
+        path = self.accepted
+        return None if path is None else tables.read_table(path, space=self.space)

@@ -14,7 +14,7 @@ from typer import Option
 import holdfast as hf
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
-from holdfast.cli._advice import Accepted, Advised
+from holdfast.cli._advice import Explained
 from holdfast.cli._options import FILE, command, plain_errors
 from holdfast.errors import InvalidInputError
 
@@ -41,7 +41,7 @@ def _write_templates(folder: Path | None) -> None:
 
 @command
 def letters(
-    advised: Advised,
+    advised: Explained,
     out: Annotated[Path, "A new or empty folder for the letters and their manifest.csv."],
     *,
     until: Annotated[
@@ -74,7 +74,6 @@ def letters(
     ] = None,
     name: Annotated[str | None, "COLUMN", "The column of --data with people's names."] = None,
     date: Annotated[str | None, "The letters' date, 2026-11-16; today if not given."] = None,
-    accepted: Accepted = None,
     no_certificates: Annotated[
         bool,
         "Do not make a certificate for each guarantee and quote its id.",
@@ -113,7 +112,7 @@ def letters(
     manifest = hf.letters(
         result, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
         date=date, until=until, expiry=expiry, language=language, templates=templates, certified=not no_certificates,
-        accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
+        accepted=advised.usual,
     )  # fmt: skip
     count = manifest["outcome"].value_counts()
     listed = ", ".join(f"{count.get(outcome, 0):,} {words}" for outcome, words in _KINDS.items())

@@ -10,14 +10,14 @@ import holdfast as hf
 from holdfast._files import check_place
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
-from holdfast.cli._advice import Accepted, Advised
+from holdfast.cli._advice import Explained
 from holdfast.cli._options import FILE, THERE, Texts, command, named
 from holdfast.errors import InvalidInputError
 
 
 @command
 def report(
-    advised: Advised,
+    advised: Explained,
     out: Annotated[Path, "Where the page goes: one HTML file that needs nothing else."],
     *,
     name: Annotated[str | None, "What the method is called that gave the advice."] = None,
@@ -43,7 +43,6 @@ def report(
         bool,
         "Do not compute certified radii, which takes long for large models.",
     ] = False,
-    accepted: Accepted = None,
     retrained: Annotated[
         list[Path] | None,
         FILE,
@@ -86,7 +85,7 @@ def report(
         for column, values in groups.items()
     }
     written = hf.report(
-        result, out, accepted=None if accepted is None else tables.read_table(accepted, space=advised.space),
+        result, out, accepted=advised.usual,
         ledger=None if ledger is None else Ledger(ledger, create=False), certificates=certificates, letters=letters,
         retrained=map(advised.model_in, retrained or ()),
         title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,

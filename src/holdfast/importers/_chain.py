@@ -21,6 +21,8 @@ from holdfast.errors import InvalidInputError, UnsupportedModelError
 Squash = Literal["sigmoid", "softmax"]
 # A size that is known only when the model is called.
 BATCH = "the number of rows"
+# The kinds of numbers that trees tell apart, as ONNX counts them.
+SINGLE, DOUBLE = 1, 11
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Chain:
         False while the value has more than the two dimensions (rows, columns).
     classes
         The labels of the outputs, where the model says them.
+    kind
+        The kind of numbers that the input has, as ONNX counts kinds: trees tell float32 and float64 apart.
     """
 
     affines: tuple[Affine, ...] = ()
@@ -68,6 +72,7 @@ class Chain:
     width: int | None = None
     flat: bool = True
     classes: Values | None = None
+    kind: int = SINGLE
 
     def affine(
         self, name: str, weight: ArrayLike, bias: ArrayLike | None, *, source: object = None
@@ -133,7 +138,7 @@ class Chain:
 
     def squash(self, name: str, kind: Squash) -> Chain:
         """Append the sigmoid of one logit or the softmax of several, which must be the end."""
-        self._check(name)
+        self._check(name, ending=True)
         if kind == "sigmoid" and self.width != 1:
             raise UnsupportedModelError(
                 f"{name}: a sigmoid of {self.width} outputs is a multi-label model; expected one output, or a softmax"
@@ -191,7 +196,9 @@ class Chain:
             biases.append(np.zeros(len(layer.weight)) if layer.bias is None else layer.bias)
         return Network(weights, biases, self.classes, self.activations)
 
-    def _check(self, name: str, *, started: bool = True, folding: bool = False) -> None:
+    def _check(
+        self, name: str, *, started: bool = True, folding: bool = False, ending: bool = False
+    ) -> None:
         """Refuse what comes after the end; what needs a layer before it; and what a fold that waits cannot meet."""
         if self.squashed:
             raise UnsupportedModelError(

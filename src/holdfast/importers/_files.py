@@ -33,9 +33,9 @@ def read_model(path: Place, *, trust_pickle: bool = False) -> Model:
     Parameters
     ----------
     path
-        ``.onnx``; ``.json`` or ``.ubj`` (XGBoost); ``.txt`` (LightGBM); ``.npz`` or ``.hfn`` (a `Network` saved with
-        `Network.save`, recognised by its content under any name); ``.skops`` (scikit-learn); and the pickles ``.pkl``,
-        ``.pickle``, ``.joblib`` (scikit-learn), ``.pt`` and ``.pth`` (a whole torch module).
+        ``.onnx`` (dense layers or trees); ``.json`` or ``.ubj`` (XGBoost); ``.txt`` (LightGBM); ``.npz`` or ``.hfn`` (a
+        `Network` saved with `Network.save`, recognised by its content under any name); ``.skops`` (scikit-learn); and
+        the pickles ``.pkl``, ``.pickle``, ``.joblib`` (scikit-learn), ``.pt`` and ``.pth`` (a whole torch module).
     trust_pickle
         True opens pickles too. Opening one runs whatever code is in it: only for files from people you trust.
 

@@ -1,8 +1,8 @@
 """ONNX: the graph is followed from its input to its scores. Nothing is run and nothing is fetched.
 
-What PyTorch and skl2onnx write for dense ReLU classifiers is understood. The parameters are those in the file, so the
-ones a model was rounded to when it was exported. Two layers that share one stored tensor are taken as two layers:
-exporters also store equal tensors once, and Δ over both contains Δ over the shared one.
+What PyTorch and skl2onnx write for dense ReLU classifiers is understood, and the tree operators. The parameters are
+those in the file, so the ones a model was rounded to when it was exported. Two layers that share one stored tensor are
+taken as two layers: exporters also store equal tensors once, and Δ over both contains Δ over the shared one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModel
 from holdfast.importers._chain import Chain, ancestors
 from holdfast.importers._model import Model, qualified_name
 from holdfast.importers._onnx_operators import OPERATORS, AfterScores, Node, Value
+from holdfast.importers._onnx_trees import OPERATORS as TREES
+from holdfast.importers._onnx_trees import Grown
 
 try:
     import onnx
@@ -46,7 +48,7 @@ def import_model(proto: Any) -> Model:
             "give the path of the .onnx file, or load it with onnx.load"
         )
     _check(proto, "the ONNX model")
-    return Model(_classifier(proto.graph).network())
+    return _model(proto.graph)
 
 
 def read_file(path: Place) -> Model:
@@ -62,7 +64,7 @@ def read_file(path: Place) -> Model:
         if tensor.data_location == TensorProto.EXTERNAL:
             _fetch(tensor, Path(path))
     _check(proto, str(path))
-    return Model(_classifier(proto.graph).network())
+    return _model(proto.graph)
 
 
 def _fetch(tensor: Any, path: Path) -> None:
@@ -114,6 +116,13 @@ def _tensors(proto: Any) -> list[Any]:
     return [*proto.graph.initializer, *constants]
 
 
+def _model(graph: Any) -> Model:
+    chain = _classifier(graph)
+    if isinstance(chain, Grown):
+        return Model(chain.trees(), odds=chain.odds)
+    return Model(chain.network())
+
+
 def _classifier(graph: Any) -> Chain:
     """The chain behind the graph's labels if it has such an output, because it names the classes; else its scores."""
     stored = {tensor.name: tensor for tensor in graph.initializer}
@@ -149,7 +158,11 @@ def _follow(graph: Any, stored: dict[str, Any], source: Any, needed: set[str]) -
         name: _array(tensor) for name, tensor in stored.items() if name in needed
     }
     # Without a stated shape the input is taken for what a table is: rows and columns.
-    values[source.name] = Chain(flat=len(dimensions) in (0, 2))
+    values[source.name] = Chain(
+        flat=len(dimensions) in (0, 2),
+        width=(dimensions[1].dim_value or None) if len(dimensions) == 2 else None,
+        kind=source.type.tensor_type.elem_type,
+    )
     rows = dimensions[0].dim_value if len(dimensions) > 0 else 0
     for node in graph.node:
         if not needed.isdisjoint(node.output):
@@ -165,7 +178,9 @@ def _follow(graph: Any, stored: dict[str, Any], source: Any, needed: set[str]) -
 def _result(node: Any, inputs: list[Value | None], rows: int) -> Value | tuple[Value, ...]:
     kind = node.op_type if node.domain in _DEFAULT_DOMAINS else f"{node.domain}::{node.op_type}"
     attributes = {
-        attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute
+        attribute.name: _array(value) if isinstance(value, TensorProto) else value
+        for attribute in node.attribute
+        for value in [helper.get_attribute_value(attribute)]
     }
     label = (
         f"{kind} (node {node.name!r})"
@@ -175,19 +190,21 @@ def _result(node: Any, inputs: list[Value | None], rows: int) -> Value | tuple[V
     operation = Node(label, inputs, attributes, rows)
     if kind == "Constant":
         return _constant(operation)
-    if kind not in OPERATORS:
+    known = {**OPERATORS, **TREES}
+    if kind not in known:
         raise UnsupportedModelError(
             f"{label} cannot be represented exactly: supported are dense layers (Gemm, MatMul and Add, "
-            f"LinearClassifier) with Relu between them, and Sigmoid, Softmax or LogSoftmax at the end. {_WAY_OUT}"
+            f"LinearClassifier) with Relu between them, or trees (TreeEnsembleClassifier, TreeEnsembleRegressor), and "
+            f"Sigmoid, Softmax or LogSoftmax at the end. {_WAY_OUT}"
         )
-    return OPERATORS[kind](operation)
+    return known[kind](operation)
 
 
 def _constant(operation: Node) -> Values:
     """A stored tensor, or numbers written out as an attribute."""
     for name, value in operation.attributes.items():
         if name == "value":
-            return _array(value)
+            return np.asarray(value)
         if name in ("value_float", "value_floats", "value_int", "value_ints"):
             return np.array(value, dtype=np.float32 if "float" in name else np.int64)
     raise UnsupportedModelError(

@@ -130,7 +130,8 @@ def _cast(node: Node) -> Value:
                 "expected stored numbers in float32 or float64, got a cast to 16 bits"
             )
         return value.astype(dtype)
-    return value
+    # What trees read is what the input is rounded to.
+    return replace(value, kind=to) if isinstance(value, Chain) and not value.affines else value
 
 
 def _flatten(node: Node) -> Chain:
@@ -189,7 +190,7 @@ def _linear_classifier(node: Node) -> tuple[AfterScores, AfterScores]:
     if transform not in (b"NONE", b"LOGISTIC", b"SOFTMAX"):
         came = transform.decode(errors="replace")
         raise node.refused(f"expected post_transform NONE, LOGISTIC or SOFTMAX, got {came}")
-    classes = _class_labels(node, "classlabels_ints")
+    classes = class_labels(node, "classlabels_ints")
     biases = np.array(node.attributes.get("intercepts") or [0.0] * len(classes), dtype=np.float64)
     coefficients = np.array(node.attributes["coefficients"], dtype=np.float64)
     if len(biases) == 0 or coefficients.size % len(biases) != 0:
@@ -209,7 +210,8 @@ def _linear_classifier(node: Node) -> tuple[AfterScores, AfterScores]:
     return AfterScores("labels", chain), AfterScores("scores", chain)
 
 
-def _class_labels(node: Node, integers: str) -> Values:
+def class_labels(node: Node, integers: str) -> Values:
+    """The labels of the classes: texts, or the whole numbers of this attribute."""
     strings = node.attributes.get("classlabels_strings")
     return (
         _decoded(node, strings)
@@ -274,7 +276,7 @@ def _normalizer(node: Node) -> AfterScores:
 
 def _zipmap(node: Node) -> AfterScores:
     return AfterScores(
-        "scores", replace(_scores(node), classes=_class_labels(node, "classlabels_int64s"))
+        "scores", replace(_scores(node), classes=class_labels(node, "classlabels_int64s"))
     )
 
 

@@ -17,6 +17,7 @@ from holdfast.presentation.pictures._drawing import (
     legend_below,
     nothing_to_draw,
     percent,
+    stacked_bars,
 )
 from holdfast.promises._audit_result import Audit, Group, Status
 
@@ -40,23 +41,12 @@ def draw_audit(audit: Audit, ax: Axes | None) -> Axes:
     ax.set_xlabel("promises")
     if len(audit) == 0:
         return nothing_to_draw(ax, "no promises to draw")
-    places = np.arange(len(audit.groups))
-    left = np.zeros(len(places))
+    parts = []
     for status, style in _BARS.items():
         counts = np.array([group.totals.get(status, 0) for group in audit.groups], dtype=float)
-        if counts.any():
-            label = f"{status.words}: {int(counts.sum()):,}"
-            ax.barh(
-                places, counts, 0.62, left=left, label=label, edgecolor=DARK, linewidth=0.8, **style
-            )
-        left += counts
-    ax.set_yticks(places, [_terms(group) for group in audit.groups], fontsize="small")
-    ax.set_ylim(len(places) - 0.4, -0.6)
-    ax.set_xlim(0, 1.02 * left.max())
-    ax.locator_params(axis="x", integer=True)
-    legend_below(ax, 2)
-    headline(ax, audit.words)
-    return ax
+        parts.append((f"{status.words}: {int(counts.sum()):,}", counts, style))
+    stacked_bars(ax, [*map(_terms, audit.groups)], parts, fontsize="small")
+    return headline(legend_below(ax), audit.words)
 
 
 def _terms(group: Group) -> str:
@@ -78,8 +68,7 @@ def draw_expiry(expiry: Expiry, ax: Axes | None) -> Axes:
     percent(ax)
     horizon = len(expiry.drift)
     known = expiry.known
-    ax.set_xlabel(f"retrainings ahead, one a {expiry.period}")
-    ax.set_ylabel("promises kept all along")
+    ax.set(xlabel=f"retrainings ahead, one a {expiry.period}", ylabel="promises kept all along")
     if len(expiry.radius) == 0:
         return nothing_to_draw(ax, "no promises to draw")
     ahead = np.arange(known + 1)
@@ -101,5 +90,4 @@ def draw_expiry(expiry: Expiry, ax: Axes | None) -> Axes:
         legend_below(ax, 1)
     ax.set_xlim(0, horizon + 0.5)
     ax.locator_params(axis="x", integer=True)
-    headline(ax, f"How many promises last, with {100 * expiry.confidence:.4g}%")
-    return ax
+    return headline(ax, f"How many promises last, with {100 * expiry.confidence:.4g}%")

@@ -258,11 +258,16 @@ class MovingTrees(ClosedForm):
         return None
 
     def _sure(self, other: TreeEnsemble, point: Floats, target: int) -> bool:
-        """Of several classes a library's probabilities may tie where margins do not."""
-        if len(other.labels) == 2 or not other.score.band:
+        """Of several classes a library's probabilities may tie where margins do not; another order rounds otherwise."""
+        forest, band = other.forest, other.score.band
+        if forest.ordered and (len(other.labels) == 2 or not band):
             return True
-        logits = other.logits(point[None, :])[0]
-        return bool(np.delete(logits, target).max() - logits[target] > other.score.band)
+        sums = forest.sums(other.matrix(point[None, :]))[0]
+        spare = np.zeros(sums.size) if forest.ordered else 2.0 * forest.rounding()
+        return any(
+            over.weights @ sums + over.constant < -(band + np.abs(over.weights) @ spare)
+            for over in rivals(other, target)
+        )
 
     def _worst(self, point: Floats, over: Over) -> TreeEnsemble:
         forest = self.forest

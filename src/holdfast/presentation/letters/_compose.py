@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -213,7 +213,9 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
     outcome = _outcome(recourse, row)
     changes: tuple[Change, ...] = ()
     unchanged: tuple[Detail, ...] = ()
-    unlisted, language = 0, batch.language
+    unlisted = 0
+    words = _Words(space, batch.language)
+    language = batch.language
     if found:
         before = batch.own.numbers[place]
         after = batch.after.numbers[place]
@@ -222,21 +224,16 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         moved = differs(before, after)
         order = [i for i in np.argsort(-shares, kind="stable").tolist() if moved[i]]
         box = batch.boxes.get(row, {})
-        changes = tuple(
-            _widened(
-                space, language, _change(space, language, i, before, after, shares), box, i, before
-            )
-            for i in order
-        )
+        changes = tuple(words.change(i, before[i], after[i], shares[i], box) for i in order)
         shown = [
             i
             for i in np.flatnonzero(~moved).tolist()
             if space.features[i].name not in space.protected
         ]
-        unchanged = tuple(_detail(space, language, i, before) for i in shown)
+        unchanged = tuple(words.detail(i, before[i]) for i in shown)
         unlisted = int((~moved).sum()) - len(shown)
-        _read_back(recourse, row, key, changes, before, language)
-    reasons, derived = _reasons(space, batch.against[place], changes, language)
+        _read_back(recourse.points[row], key, changes, before, words)
+    reasons, derived = _reasons(words, batch.against[place], changes)
     return LetterContents(
         language=language.code,
         date=language.day(batch.date),
@@ -255,7 +252,7 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         changes=changes,
         unchanged=unchanged,
         unlisted=unlisted,
-        limits=None if recourse.changes is None else _limits(recourse.changes, language, space),
+        limits=None if recourse.changes is None else _limits(recourse.changes, words),
         time=_time(batch, row) if outcome == GUARANTEED else Time(),
         why_none="" if found else _WHY_NONE.get(recourse.reason[row].kind, "not_found"),
         odds=_odds(recourse.changes, language) if outcome in (GUARANTEED, CHANCE) else None,
@@ -299,28 +296,20 @@ def _refuse_bad_advice(
 
 
 def _read_back(
-    recourse: Recourse,
-    row: int,
-    key: str,
-    changes: Sequence[Change],
-    before: Floats,
-    language: Language,
+    point: Floats, key: str, changes: Sequence[Change], before: Floats, words: _Words
 ) -> None:
     """Refuse a letter whose values, as they are written, are not the point that was certified."""
-    space = recourse.space
     numbers = before.copy()
-    places = {str(feature.name): i for i, feature in enumerate(space.features)}
+    places = {str(feature.name): i for i, feature in enumerate(words.space.features)}
     for change in changes:
         i = places[change.name]
-        feature = space.features[i]
+        feature = words.space.features[i]
         if feature.labelled:
             codes = range(len(feature.categories))
-            numbers[i] = [
-                _value(space, feature, language, code, exact=True) for code in codes
-            ].index(change.after)
+            numbers[i] = [words.value(feature, code) for code in codes].index(change.after)
         else:
-            numbers[i] = language.read(change.after)
-    if not np.array_equal(space.encode_numbers(numbers[None])[0], recourse.points[row]):
+            numbers[i] = words.language.read(change.after)
+    if not np.array_equal(words.space.encode_numbers(numbers[None])[0], point):
         raise HoldfastError(
             f"{key}: expected the letter to say what was certified, got {[c.after for c in changes]}"
         )
@@ -335,30 +324,6 @@ def _shares(space: FeatureSpace, own: Floats, point: Floats) -> Floats:
             [float((point != own)[list(feature.variables)].any()) for feature in space.features]
         )
     return np.asarray(costs / max(costs.sum(), np.finfo(float).tiny))
-
-
-def _change(
-    space: FeatureSpace, language: Language, i: int, before: Floats, after: Floats, shares: Floats
-) -> Change:
-    feature = space.features[i]
-    detail = _detail(space, language, i, before)
-    old = float(before[i])
-    new = float(after[i])
-    ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
-    return Change(
-        name=detail.name,
-        label=detail.label,
-        unit=detail.unit,
-        move="state"
-        if math.isnan(old)
-        else ("raise" if new > old else "lower")
-        if ordered
-        else "change",
-        before=detail.value,
-        after=_value(space, feature, language, new, exact=True),
-        value=feature.categories[int(new)] if feature.labelled else new,
-        share=float(shares[i]),
-    )
 
 
 def _boxes(recourse: Recourse, rows: Sequence[int]) -> Mapping[int, Box]:
@@ -377,64 +342,83 @@ def _boxes(recourse: Recourse, rows: Sequence[int]) -> Mapping[int, Box]:
     return boxes
 
 
-def _widened(
-    space: FeatureSpace, language: Language, change: Change, box: Box, i: int, before: Floats
-) -> Change:
-    """The change with the ends of its box, as they are written, where the box holds more than its value."""
-    feature = space.features[i]
-    if feature.labelled or change.name not in box:
-        return change
-    own, value, (low, high) = float(before[i]), float(change.value), box[change.name]
-    low, high = (-math.inf if math.isnan(low) else low), (math.inf if math.isnan(high) else high)
-    if low <= own <= high:
-        # Nobody is told to raise something to less than it is.
-        low, high = (value, high) if value > own else (low, value)
-    if low == high or not low <= value <= high:
-        return change
-    ends = [
-        "" if math.isinf(end) else _value(space, feature, language, end, exact=True)
-        for end in (low, high)
-    ]
-    if any(
-        text and language.read(text) != end for text, end in zip(ends, (low, high), strict=True)
-    ):
-        return change
-    return replace(change, at_least=ends[0], at_most=ends[1])
+@dataclass(frozen=True)
+class _Words:
+    """Columns, values and changes as people say them."""
 
+    space: FeatureSpace
+    language: Language
 
-def _detail(space: FeatureSpace, language: Language, i: int, before: Floats) -> Detail:
-    """A column by what people call it, with its unit where neither the label nor a percent sign says it."""
-    feature = space.features[i]
-    label = _label(space, feature, language)
-    unit = on_one_line(space.notes.word(feature.name, feature.unit, language.code))
-    # As a word of its own: the k of 5 k is not said by "bank".
-    said = (
-        feature.labelled
-        or feature.unit in PERCENT
-        or f" {unit} ".lower() in f" {_SIGNS.sub(' ', label)} ".lower()
-    )
-    value = _value(space, feature, language, float(before[i]), exact=False)
-    return Detail(str(feature.name), label, "" if said else unit, value)
+    def change(self, i: int, old: float, new: float, share: float, box: Box) -> Change:
+        """What to do with a column, and between which ends where the proof is of more than one value."""
+        feature = self.space.features[i]
+        known = self.detail(i, old)
+        ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
+        move = ("raise" if new > old else "lower") if ordered else "change"
+        return Change(
+            name=known.name,
+            label=known.label,
+            unit=known.unit,
+            move="state" if math.isnan(old) else move,
+            before=known.value,
+            after=self.value(feature, new),
+            value=feature.categories[int(new)] if feature.labelled else float(new),
+            share=float(share),
+            **self._ends(feature, old, new, box),
+        )
 
+    def _ends(self, feature: Feature, old: float, new: float, box: Box) -> dict[str, str]:
+        """The ends of the box, as they are written, where it holds more than the value."""
+        if feature.labelled or str(feature.name) not in box:
+            return {}
+        low, high = box[str(feature.name)]
+        low, high = (
+            (-math.inf if math.isnan(low) else low),
+            (math.inf if math.isnan(high) else high),
+        )
+        if low <= old <= high:
+            # Nobody is told to raise something to less than it is.
+            low, high = (new, high) if new > old else (low, new)
+        if low == high or not low <= new <= high:
+            return {}
+        ends = {"at_least": low, "at_most": high}
+        said = {name: self.value(feature, end) for name, end in ends.items() if math.isfinite(end)}
+        exact = all(self.language.read(text) == ends[name] for name, text in said.items())
+        return said if exact else {}
 
-def _label(space: FeatureSpace, feature: Feature, language: Language) -> str:
-    given = space.label(feature.name, language.code)
-    return on_one_line(given.replace("_", " ") if given == str(feature.name) else given)
+    def detail(self, i: int, number: float) -> Detail:
+        """A column by what people call it, with its unit where neither the label nor a percent sign says it."""
+        feature = self.space.features[i]
+        label = self.label(feature)
+        unit = on_one_line(self.space.notes.word(feature.name, feature.unit, self.language.code))
+        # As a word of its own: the k of 5 k is not said by "bank".
+        said = (
+            feature.labelled
+            or feature.unit in PERCENT
+            or f" {unit} ".lower() in f" {_SIGNS.sub(' ', label)} ".lower()
+        )
+        value = self.value(feature, number, self.language.short)
+        return Detail(str(feature.name), label, "" if said else unit, value)
 
+    def label(self, feature: Feature) -> str:
+        """What people call a column."""
+        given = self.space.label(feature.name, self.language.code)
+        return on_one_line(given.replace("_", " ") if given == str(feature.name) else given)
 
-def _value(
-    space: FeatureSpace, feature: Feature, language: Language, number: float, *, exact: bool
-) -> str:
-    if math.isnan(number):
-        return str(language.words.missing())
-    if feature.labelled:
-        label = feature.categories[int(number)]
-        word = space.notes.word(feature.name, label, language.code)
-        unsaid = isinstance(label, bool) and word == str(label)
-        own = language.words.yes if label else language.words.no
-        return str(own()) if unsaid else on_one_line(word)
-    write = language.number if exact else language.short
-    return write(number, percent=feature.unit in PERCENT)
+    def value(
+        self, feature: Feature, number: float, write: Callable[..., str] | None = None
+    ) -> str:
+        """A label, or a number with every digit unless it is written otherwise."""
+        words = self.language.words
+        if math.isnan(number):
+            return str(words.missing())
+        if feature.labelled:
+            label = feature.categories[int(number)]
+            word = self.space.notes.word(feature.name, label, self.language.code)
+            unsaid = isinstance(label, bool) and word == str(label)
+            own = words.yes if label else words.no
+            return str(own()) if unsaid else on_one_line(word)
+        return (write or self.language.number)(float(number), percent=feature.unit in PERCENT)
 
 
 def on_one_line(text: str) -> str:
@@ -443,12 +427,13 @@ def on_one_line(text: str) -> str:
 
 
 def _reasons(
-    space: FeatureSpace, counted: Sequence[Against], changes: Sequence[Change], language: Language
+    words: _Words, counted: Sequence[Against], changes: Sequence[Change]
 ) -> tuple[tuple[MainReason, ...], str]:
     """What counts against the person, those of one code together, largest first, and where that is known from.
 
     Where nothing counts by itself that the person can change, the columns that the advice changes have to do.
     """
+    space = words.space
     weights = {one.feature.name: one.margin for one in counted}
     derived = "usual" if counted and counted[0].within_reach else "advice" if changes else "beyond"
     if derived == "advice":
@@ -456,12 +441,8 @@ def _reasons(
         weights = {name: told[str(name)] for name in space.names if str(name) in told}
     shares: dict[tuple[str, str], float] = {}
     for name, weight in weights.items():
-        given = space.reason(name, language.code)
-        said = (
-            ("", _label(space, space[name], language))
-            if given is None
-            else (given.code, given.text)
-        )
+        given = space.reason(name, words.language.code)
+        said = ("", words.label(space[name])) if given is None else (given.code, given.text)
         shares[said] = shares.get(said, 0.0) + weight / sum(weights.values())
     ordered = sorted(shares.items(), key=lambda entry: -entry[1])
     reasons = tuple(
@@ -470,13 +451,14 @@ def _reasons(
     return reasons, derived if reasons else ""
 
 
-def _limits(changes: Changes, language: Language, space: FeatureSpace) -> Limits:
+def _limits(changes: Changes, words: _Words) -> Limits:
+    write = words.language.rounded_down
     if isinstance(changes, TreeChanges):
-        return _tree_limits(changes, language, space)
+        return _tree_limits(changes, words)
     if not isinstance(changes, PlausibleChanges):
-        return Limits(language.rounded_down(changes.size), "", "", True, unit=changes.unit)
-    least = language.rounded_down(changes.least)
-    largest = language.rounded_down(changes.size)
+        return Limits(write(changes.size), "", "", True, unit=changes.unit)
+    least = write(changes.least)
+    largest = write(changes.size)
     norm = "inf" if math.isinf(changes.norm) else f"{changes.norm:g}"
     return Limits(
         least,
@@ -487,22 +469,17 @@ def _limits(changes: Changes, language: Language, space: FeatureSpace) -> Limits
     )
 
 
-def _tree_limits(changes: TreeChanges, language: Language, space: FeatureSpace) -> Limits:
-    by, write = changes.factor, language.rounded_down
+def _tree_limits(changes: TreeChanges, words: _Words) -> Limits:
+    by, write = changes.factor, words.language.rounded_down
     least, largest = (write(float(end(changes.leaves)) * by) for end in (np.min, np.max))
     given = changes.thresholds
-    thresholds = (
-        [] if isinstance(given, Mapping) or not given else [Detail("", "", "", write(given * by))]
-    )
-    if isinstance(given, Mapping):
-        for name, radius in given.items():
-            value = write(radius * by)
-            if name in space.names:
-                i = space.names.index(name)
-                known = _detail(space, language, i, np.full(len(space.names), np.nan))
-                thresholds.append(replace(known, value=value))
-            else:
-                thresholds.append(Detail(str(name), on_one_line(str(name)), "", value))
+    thresholds = []
+    for name, radius in (given if isinstance(given, Mapping) else {"": given}).items():
+        known = Detail(str(name), on_one_line(str(name)), "", "")
+        if name in words.space.names:
+            known = words.detail(words.space.names.index(name), math.nan)
+        if radius or name != "":
+            thresholds.append(replace(known, value=write(radius * by)))
     return Limits(
         least,
         "" if largest == least else largest,

@@ -13,7 +13,6 @@ from holdfast._shown import draw
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
-from holdfast.generators._moves import Move
 from holdfast.presentation.pictures._certified import draw_survival, read_deltas
 from holdfast.presentation.pictures._drawing import (
     CHOSEN,
@@ -26,6 +25,7 @@ from holdfast.presentation.pictures._drawing import (
     may_change,
     nothing_to_draw,
     plain,
+    stacked_bars,
 )
 from holdfast.verify import CertifiedRadius, Verdict
 
@@ -84,15 +84,15 @@ def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
     ax.set_xlabel(f"people told to change it, of {answers:,} with an answer")
     if not drawn:
         return nothing_to_draw(ax, "no column is to be changed")
-    places = np.arange(len(drawn))
-    _bars(ax, places, drawn)
     # A label may be a whole sentence: broken into lines, and cut where even these would leave no room for the bars.
-    ax.set_yticks(places, [plain("\n".join(_lines(move.label))) for move in drawn])
-    ax.set_ylim(len(drawn) - 0.4, -0.6)
-    ax.set_xlim(0, 1.02 * max(move.changed for move in drawn))
-    ax.locator_params(axis="x", integer=True)
-    amounts = ax.secondary_yaxis("right")
-    amounts.set_yticks(places, [plain(move.amount) for move in drawn], fontsize="small")
+    names = [plain("\n".join(_lines(move.label))) for move in drawn]
+    # Up, down and to another label.
+    parts = (
+        (label, np.array([getattr(move, name) for move in drawn], dtype=float), style)
+        for name, (label, style) in _BARS.items()
+    )
+    amounts = stacked_bars(ax, names, parts).secondary_yaxis("right")
+    amounts.set_yticks(range(len(drawn)), [plain(move.amount) for move in drawn], fontsize="small")
     amounts.tick_params(length=0)
     amounts.spines["right"].set_visible(False)
     ax.annotate(
@@ -105,24 +105,11 @@ def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
         if len(drawn) == len(recourse.moves)
         else f", the first {len(drawn)} of {len(recourse.moves)}"
     )
-    headline(ax, f"What people are told to change{more}")
-    return ax
+    return headline(ax, f"What people are told to change{more}")
 
 
 def _lines(label: str) -> list[str]:
     return textwrap.wrap(label, _LABEL_WIDTH, max_lines=2, placeholder=" …")
-
-
-def _bars(ax: Axes, places: Any, drawn: list[Move]) -> None:
-    """Up, down and to another label, end to end."""
-    left = np.zeros(len(drawn))
-    for name, (label, style) in _BARS.items():
-        counts = np.array([getattr(move, name) for move in drawn], dtype=float)
-        if counts.any():
-            ax.barh(
-                places, counts, 0.62, left=left, label=label, edgecolor=DARK, linewidth=0.8, **style
-            )
-        left += counts
 
 
 def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) -> Axes:
@@ -130,8 +117,10 @@ def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) ->
     unit = _unit(recourse)
     deltas = read_deltas(delta, unit)
     ax = axes_to_draw_on(ax, "a picture of recourse", (6.4, 4.6))
-    ax.set_xlabel(f"certified radius: how far {may_change(unit)} before it can fail")
-    ax.set_ylabel("cost_l1: mean change of the model's variables")
+    ax.set(
+        xlabel=f"certified radius: how far {may_change(unit)} before it can fail",
+        ylabel="cost_l1: mean change of the model's variables",
+    )
     costs = recourse.cost_l1[recourse.found]
     verdicts = recourse.verdict[recourse.found]
     drawn = np.isfinite(radii) & np.isfinite(costs)
@@ -149,11 +138,8 @@ def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) ->
         ax.axvline(value, color=CHOSEN, linewidth=1.2, linestyle="--", label=label)
     if not drawn.all():
         ax.plot([], [], " ", label=f"{int((~drawn).sum()):,} that no change breaks: not drawn")
-    ax.set_xlim(left=0)
-    ax.set_ylim(bottom=0)
-    legend_below(ax, 3)
-    headline(ax, f"What an answer costs, and how far {may_change(unit)}")
-    return ax
+    ax.set(xlim=(0, None), ylim=(0, None))
+    return headline(legend_below(ax, 3), f"What an answer costs, and how far {may_change(unit)}")
 
 
 def _unit(recourse: Recourse) -> str:

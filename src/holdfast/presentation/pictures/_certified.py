@@ -72,15 +72,15 @@ def draw_certificates(certificates: Certificates, ax: Axes | None) -> Axes:
     )
     ax.axhline(50, color=DARK, linewidth=1)
     percent(ax)
-    ax.set_xlim(0.4, len(order) + 0.6)
-    ax.set_xticks([] if len(order) > 20 else rank.tolist())
     some = "" if len(order) == n else f" ({len(order):,} of {n:,}, at even ranks)"
-    ax.set_xlabel(f"one line for each point, the most fragile first{some}")
-    ax.set_ylabel(_probability_of(certificates))
-    legend_below(ax, 4)
-    robust = int(certificates.robust.sum())
-    headline(ax, f"{robust:,} of {n:,} points survive {certificates.changes.every_model}")
-    return ax
+    ax.set(
+        xlim=(0.4, len(order) + 0.6),
+        xticks=[] if len(order) > 20 else rank,
+        xlabel=f"one line for each point, the most fragile first{some}",
+        ylabel=_probability_of(certificates),
+    )
+    survive = f"{int(certificates.robust.sum()):,} of {n:,} points survive"
+    return headline(legend_below(ax, 4), f"{survive} {certificates.changes.every_model}")
 
 
 def worst_margins(certificates: Certificates) -> Floats:
@@ -109,8 +109,7 @@ def draw_survival(
     distances = _distances(moved, unit)
     ax = axes_to_draw_on(ax, "a survival curve")
     percent(ax)
-    ax.set_xlabel(f"{unit}: how far {may_change(unit)}")
-    ax.set_ylabel(f"{what} that provably survive")
+    ax.set(xlabel=f"{unit}: how far {may_change(unit)}", ylabel=f"{what} that provably survive")
     if len(radii) == 0:
         return nothing_to_draw(ax, f"no {what} to draw")
     steps, share = survival(radii)
@@ -155,8 +154,7 @@ def draw_survival(
             label=label,
         )
         legend_below(ax, 1)
-    headline(ax, f"The further {may_change(unit)}, the fewer survive")
-    return ax
+    return headline(ax, f"The further {may_change(unit)}, the fewer survive")
 
 
 def survival(radii: Floats) -> Pair:

@@ -56,12 +56,13 @@ def draw_incremental(
             linewidth=1,
             label=f"{other.name}: {other.shown}",
         )
-    ax.set_xlabel("per cent of the new data that retraining sees")
-    ax.set_ylabel("delta: distance from today's parameters")
-    ax.set_xlim(left=0)
-    ax.set_ylim(bottom=0)
-    legend_below(ax)
-    return ax
+    ax.set(
+        xlabel="per cent of the new data that retraining sees",
+        ylabel="delta: distance from today's parameters",
+        xlim=(0, None),
+        ylim=(0, None),
+    )
+    return legend_below(ax)
 
 
 @draw.register(ValidationDelta)
@@ -86,12 +87,8 @@ def draw_validation(chosen: ValidationDelta, ax: Axes | None) -> Axes:
     )
     if chosen.reached:
         ax.axvline(float(chosen), color=CHOSEN, label=f"{chosen.name}: {chosen.shown}")
-    ax.set_xlabel("delta that recourse is made for")
-    ax.set_ylabel("per cent")
-    ax.set_xscale("log")
-    ax.set_ylim(0, 103)
-    legend_below(ax)
-    return ax
+    ax.set(xlabel="delta that recourse is made for", ylabel="per cent", xscale="log", ylim=(0, 103))
+    return legend_below(ax)
 
 
 @draw.register(CalibratedDelta)
@@ -112,12 +109,8 @@ def draw_calibrated(chosen: CalibratedDelta, ax: Axes | None) -> Axes:
         name = column.replace("_", " ") if column.startswith("layer") else chosen.name
         ax.axvline(radius, color=CHOSEN, linestyle=style, label=f"{name}: {radius:.3g}")
     ax.axhline(100 * chosen.coverage, color=INK, linestyle=(0, (1, 3)), linewidth=1)
-    ax.set_xlabel(measure)
-    ax.set_ylabel("per cent of the retrainings")
-    ax.set_xlim(left=0)
-    ax.set_ylim(0, 103)
-    legend_below(ax)
-    return ax
+    ax.set(xlabel=measure, ylabel="per cent of the retrainings", xlim=(0, None), ylim=(0, 103))
+    return legend_below(ax)
 
 
 @draw.register(CalibratedRisk)
@@ -151,16 +144,15 @@ def draw_risk(chosen: CalibratedRisk, ax: Axes | None) -> Axes:
     )
     if chosen.reached:
         ax.axvline(chosen.size, color=CHOSEN, label=f"chosen: {chosen.size:.3g}")
-    ax.set_xlabel(f"{chosen.unit} that promises are made for")
-    ax.set_ylabel("promises broken")
     percent(ax)
-    ax.set_ylim(0, min(100.0, 1.1 * max(200 * chosen.broken, float(np.nanmax(losses)))))
+    most = min(100.0, 1.1 * max(200 * chosen.broken, float(np.nanmax(losses))))
+    label = f"{chosen.unit} that promises are made for"
+    ax.set(xlabel=label, ylabel="promises broken", ylim=(0, most))
     ax.locator_params(axis="y", integer=True)
     beside = tidy(ax.twinx())
     beside.plot(rows["setting"], rows["times"], ":", color=INK)
     beside.spines["right"].set_visible(True)
-    beside.set_ylabel("cost, times that of the least setting")
-    beside.set_ylim(0, 1.1 * float(np.nanmax([2.0, *rows["times"]])))
+    dearest = float(np.nanmax([2.0, *rows["times"]]))
+    beside.set(ylabel="cost, times that of the least setting", ylim=(0, 1.1 * dearest))
     ax.plot([], [], ":", color=INK, label="cost (right)")
-    legend_below(ax)
-    return ax
+    return legend_below(ax)

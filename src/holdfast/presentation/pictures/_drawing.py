@@ -7,8 +7,12 @@ alone; new axes belong to pyplot, so that a notebook, or ``pyplot.show()``, show
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from holdfast._network import Floats
 from holdfast.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -55,11 +59,12 @@ def tidy(ax: Axes) -> Axes:
     return ax
 
 
-def headline(ax: Axes, text: str) -> None:
+def headline(ax: Axes, text: str) -> Axes:
     """What the picture says, above its left end, in as many lines as it takes."""
     ax.set_title(
         textwrap.fill(text, _LINE), loc="left", fontweight="bold", fontsize="medium", pad=12
     )
+    return ax
 
 
 def percent(ax: Axes) -> None:
@@ -68,7 +73,7 @@ def percent(ax: Axes) -> None:
     ax.yaxis.set_major_formatter("{x:.0f}%")
 
 
-def legend_below(ax: Axes, columns: int = 2) -> None:
+def legend_below(ax: Axes, columns: int = 2) -> Axes:
     """A legend under the horizontal axis, where no data are; none if there is nothing to explain."""
     handles, labels = ax.get_legend_handles_labels()
     if handles:
@@ -76,6 +81,25 @@ def legend_below(ax: Axes, columns: int = 2) -> None:
             handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=columns,
             frameon=False, fontsize="small", handlelength=1.6,
         )  # fmt: skip
+    return ax
+
+
+def stacked_bars(
+    ax: Axes, names: Sequence[str], parts: Iterable[tuple[str, Floats, dict[str, Any]]], **text: Any
+) -> Axes:
+    """A bar for each name, its parts (what they are called, how many, in which style) end to end."""
+    places = np.arange(len(names))
+    left = np.zeros(len(names))
+    for label, counts, style in parts:
+        if counts.any():
+            ax.barh(
+                places, counts, 0.62, left=left, label=label, edgecolor=DARK, linewidth=0.8, **style
+            )
+        left += counts
+    ax.set_yticks(places, names, **text)
+    ax.set(ylim=(len(names) - 0.4, -0.6), xlim=(0, 1.02 * left.max()))
+    ax.locator_params(axis="x", integer=True)
+    return ax
 
 
 def may_change(unit: str) -> str:
@@ -85,8 +109,7 @@ def may_change(unit: str) -> str:
 
 def nothing_to_draw(ax: Axes, text: str) -> Axes:
     """Axes that say why they are empty."""
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(xticks=[], yticks=[])
     ax.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=ax.transAxes)
     return ax
 
