@@ -263,7 +263,9 @@ def question_of(verb: str, options: object, **others: object) -> str:
     said = {field.name: getattr(options, field.name) for field in fields(options)} | others  # type: ignore[arg-type]
     lines = [hf.__version__, verb]
     for name, value in sorted(said.items()):
-        lines.append(f"{name}={_identity(value) if isinstance(value, Path) else repr(value)}")
+        listed = value if isinstance(value, list) else [value]
+        parts = [_identity(one) if isinstance(one, Path) else repr(one) for one in listed]
+        lines.append(f"{name}={','.join(parts)}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
