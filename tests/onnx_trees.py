@@ -88,21 +88,25 @@ def run(proto: Any, X: np.ndarray) -> list[Any]:
 def odd_rows(X: np.ndarray, forest: Any) -> np.ndarray:
     """The rows, and rows at every threshold, at its neighbours in both precisions, and at what is odd."""
     rows = [X]
-    for column in range(X.shape[1]):
-        asked = forest.feature == column
-        ends = np.unique(np.append(forest.cut[asked], forest.threshold[asked]))
-        ends = ends[np.isfinite(ends)][:60]
-        near = ends.astype(np.float32)
-        values = np.concatenate(
-            [
-                *(np.nextafter(ends, side) for side in (-np.inf, np.inf)),
-                *(np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)),
-                ends,
-                near,
-                [np.nan, -0.0, 0.0, 5e-324, -1e-45, 1e-40, 3.4e38, -3.5e38, 1e300, np.inf, -np.inf],
-            ]
-        )
-        other = X[np.arange(values.size) % len(X)].copy()
-        other[:, column] = values
-        rows.append(other)
+    with np.errstate(over="ignore"):
+        rows += [_odd(X, forest, column) for column in range(X.shape[1])]
     return np.vstack(rows)
+
+
+def _odd(X: np.ndarray, forest: Any, column: int) -> np.ndarray:
+    asked = forest.feature == column
+    ends = np.unique(np.append(forest.cut[asked], forest.threshold[asked]))
+    ends = ends[np.isfinite(ends)][:60]
+    near = ends.astype(np.float32)
+    values = np.concatenate(
+        [
+            *(np.nextafter(ends, side) for side in (-np.inf, np.inf)),
+            *(np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)),
+            ends,
+            near,
+            [np.nan, -0.0, 0.0, 5e-324, -1e-45, 1e-40, 3.4e38, -3.5e38, 1e300, np.inf, -np.inf],
+        ]
+    )
+    other = X[np.arange(values.size) % len(X)].copy()
+    other[:, column] = values
+    return other

@@ -42,8 +42,8 @@ def cut_below(thresholds: Any, *, strict: bool) -> Floats:
         near = given.astype(np.float32)
     # The greatest float32 on the left side, and its neighbour.
     inside = near < given if strict else near <= given
-    below = np.where(inside, near, np.nextafter(near, np.float32(-np.inf)))
     with np.errstate(over="ignore"):
+        below = np.where(inside, near, np.nextafter(near, np.float32(-np.inf)))
         above = np.nextafter(below, np.float32(np.inf)).astype(np.float64)
     # Past the greatest float32 a float64 rounds to infinity from where a next one would round up.
     above = np.where(np.isinf(above) & np.isfinite(below), 2.0**128, above)

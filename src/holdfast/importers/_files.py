@@ -6,6 +6,7 @@ import os
 import sys
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,10 @@ def read_model(path: Place, *, trust_pickle: bool = False) -> Model:
     Parameters
     ----------
     path
-        ``.onnx`` (dense layers or trees); ``.json`` or ``.ubj`` (XGBoost); ``.txt`` (LightGBM); ``.npz`` or ``.hfn`` (a
-        `Network` saved with `Network.save`, recognised by its content under any name); ``.skops`` (scikit-learn); and
-        the pickles ``.pkl``, ``.pickle``, ``.joblib`` (scikit-learn), ``.pt`` and ``.pth`` (a whole torch module).
+        ``.onnx`` (dense layers or trees); ``.json`` or ``.ubj`` (XGBoost); ``.txt`` (LightGBM); ``.cbm`` or ``.json``
+        (CatBoost); ``.npz`` or ``.hfn`` (a `Network` saved with `Network.save`, recognised by its content under any
+        name); ``.skops`` (scikit-learn); and the pickles ``.pkl``, ``.pickle``, ``.joblib`` (scikit-learn), ``.pt`` and
+        ``.pth`` (a whole torch module).
     trust_pickle
         True opens pickles too. Opening one runs whatever code is in it: only for files from people you trust.
 
@@ -99,15 +101,14 @@ def _read_onnx(path: Path) -> Any:
     return import_module("holdfast.importers._onnx").read_file(path)
 
 
-def _read_xgboost(path: Path) -> Any:
-    return _of_library("xgboost", path)
+def _read_json(path: Path) -> Any:
+    """CatBoost begins its JSON with the features, XGBoost with the learner."""
+    with path.open("rb") as file:
+        mine = b'"features_info"' in file.read(200)
+    return _read_trees("catboost" if mine else "xgboost", path)
 
 
-def _read_lightgbm(path: Path) -> Any:
-    return _of_library("lightgbm", path)
-
-
-def _of_library(name: str, path: Path) -> Any:
+def _read_trees(name: str, path: Path) -> Any:
     """What the reader of a library makes of a file that this library wrote."""
     try:
         import_module(name)
@@ -186,9 +187,10 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     ".npz": _not_a_network,
     ".hfn": _not_a_network,
     ".skops": _read_skops,
-    ".json": _read_xgboost,
-    ".ubj": _read_xgboost,
-    ".txt": _read_lightgbm,
+    ".json": _read_json,
+    ".ubj": partial(_read_trees, "xgboost"),
+    ".txt": partial(_read_trees, "lightgbm"),
+    ".cbm": partial(_read_trees, "catboost"),
     ".pkl": _read_pickle,
     ".pickle": _read_pickle,
     ".joblib": _read_pickle,

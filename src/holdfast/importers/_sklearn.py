@@ -45,6 +45,7 @@ _PASSTHROUGH = (None, "passthrough")
 TREES = {
     "xgboost": "holdfast.importers._xgboost",
     "lightgbm": "holdfast.importers._lightgbm",
+    "catboost": "holdfast.importers._catboost",
 }
 
 

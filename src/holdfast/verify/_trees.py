@@ -75,9 +75,7 @@ class MovingTrees(ClosedForm):
         trees = model.classifier
         if not isinstance(trees, TreeEnsemble):
             why = f": {trees.why}" if isinstance(trees, Scored) else ""
-            raise InvalidInputError(
-                f"TreeChanges: expected trees of XGBoost, LightGBM or scikit-learn, got {trees!r}{why}"
-            )
+            raise InvalidInputError(f"TreeChanges: expected trees, got {trees!r}{why}")
         if changes.dropped and trees.forest.divisor != 1.0 and (trees.score.bar or trees.score.off):
             # The mean of fewer trees is another mean: only its sign at one half stays a sum's.
             raise InvalidInputError(
