@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
@@ -81,13 +80,11 @@ def given_row(row: Any, n: int) -> int:
 
 
 def row_words(row: int, index: Any) -> str:
-    """Which row of a table it is: counted from 0, and by the label in its index where that says more.
-
-    Of a batch, which has numbered rows of a longer table, it is the row of that table.
-    """
+    """Which row of a table it is: counted from 0, and by the label in its index where that says more."""
     label = index[row]
-    numbered = isinstance(label, Integral) and (label == row or isinstance(index, pd.RangeIndex))
-    return f"row {label}" if numbered else f"row {row} ({label!r})"
+    return (
+        f"row {row}" if isinstance(label, Integral) and label == row else f"row {row} ({label!r})"
+    )
 
 
 def given_array(values: Any, name: str) -> NDArray[Any]:
