@@ -9,6 +9,7 @@ Prints one line for each library and setting. Processor time, one thread, both s
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from functools import partial
@@ -23,6 +24,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 
 import holdfast as hf
 from holdfast.importers._tree_files import suffixes, write_trees
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from tree_changes import sampled
 
 LABELS = [f"c{i:02d}" for i in range(40)]
 
@@ -95,21 +100,6 @@ def margins(library: str, ensembles: int, rows: int) -> str:
     return f"margins   {library:10s} {ensembles} ensembles, {rows:,} rows: {differ} sums and {others} classes differ"
 
 
-def sampled(today: Any, changes: Any, rng: np.random.Generator) -> Any:
-    forest, radii = today.forest, changes.leaf_radii(today)[:, None]
-    low, high = forest.around(changes.threshold_radii(today))
-    values = forest.values + rng.choice([-1.0, 0.0, 1.0], forest.values.shape) * radii
-    if forest.single:
-        values = values.astype(np.float32).astype(np.float64)
-    inside = (np.abs(values - forest.values) <= radii) & forest.leaves[:, None]
-    values = np.where(inside, values, forest.values)
-    coin = rng.random(low.shape)
-    threshold = np.where(coin < 0.3, low, np.where(coin < 0.6, high, forest.threshold))
-    gone = rng.choice(forest.n_trees, min(forest.n_trees, changes.dropped), replace=False)
-    values[np.isin(forest.tree_of, gone)] = 0.0
-    return forest.changed(values, threshold)
-
-
 def verdicts(library: str, ensembles: int, samples: int) -> str:
     rng = np.random.default_rng(1)
     counts = {"ROBUST": 0, "NOT_ROBUST": 0, "UNKNOWN": 0}
@@ -130,7 +120,7 @@ def verdicts(library: str, ensembles: int, samples: int) -> str:
         for verdict in certs.verdict:
             counts[str(verdict)] += 1
         for _ in range(samples // ensembles):
-            pred = asked.with_forest(sampled(asked, changes, rng)).predict_index(points)
+            pred = sampled(asked, changes, rng).predict_index(points)
             false += int(((pred != targets) & certs.robust).sum())
         broken = np.flatnonzero([str(verdict) == "NOT_ROBUST" for verdict in certs.verdict])
         for row in broken[:3].tolist():

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import holdfast as hf
 from holdfast.errors import FileFormatError, InvalidInputError
 from onnx_trees import odd_rows
-from test_tree_changes import changes_for, sampled
+from tree_changes import changes_for, sampled
 
 catboost = pytest.importorskip("catboost", reason="catboost is large and not among the dev tools")
 

@@ -18,8 +18,8 @@ import holdfast as hf
 from holdfast._tree_document import of_tree_document, tree_document
 from holdfast.promises._audit_compare import compare
 from holdfast.promises._terms import Terms
-from test_tree_changes import sampled
 from test_trees import FULL, NUMBERS, Y
+from tree_changes import sampled
 
 X, CHANGES = FULL[NUMBERS], hf.TreeChanges(leaves=0.03, thresholds=0.01, dropped=1)
 CERTAIN = "KEPT_FOR_CERTAIN"

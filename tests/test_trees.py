@@ -186,6 +186,19 @@ def test_files_say_what_objects_say(tmp_path: Any, classes: int) -> None:
             hf.load_model(tmp_path / name)
 
 
+def test_a_text_of_another_version_is_refused(tmp_path: Any) -> None:
+    lgb(2).booster_.save_model(tmp_path / "model.txt")
+    text = (tmp_path / "model.txt").read_text()
+    assert "\nversion=v4\n" in text
+    for version, fine in (("v3", True), ("v4", True), ("v2", False), ("v5", False), ("", False)):
+        (tmp_path / "other.txt").write_text(text.replace("version=v4", f"version={version}", 1))
+        if fine:
+            assert isinstance(hf.load_model(tmp_path / "other.txt").classifier, hf.TreeEnsemble)
+            continue
+        with pytest.raises(FileFormatError, match=f"version v3 or v4, got '{version}'"):
+            hf.load_model(tmp_path / "other.txt")
+
+
 def test_early_stopping_is_what_predict_uses(tmp_path: Any) -> None:
     model = xgboost.XGBClassifier(
         n_estimators=60, max_depth=3, early_stopping_rounds=2, enable_categorical=True, n_jobs=1

@@ -95,7 +95,7 @@ class Forest:
     missing
         For each column what the library takes for missing: "nan" alone, "zero" too, or "none": then NaN is a 0.
     compare
-        How the library compares a number with a threshold: "float32 <", "float32 <=" or "float64 <=".
+        How the library compares a number with a threshold: in "float32" or "float64", with "<" or "<=".
     """
 
     feature: Ints
@@ -225,9 +225,10 @@ class Forest:
 
     def cuts(self, thresholds: Floats) -> Floats:
         """The cuts that stand for thresholds of the library."""
-        if self.compare == "float64 <=":
-            return thresholds
-        return cut_below(thresholds, strict=self.compare == "float32 <")
+        strict = self.compare.endswith("<")
+        if self.compare.startswith("float64"):
+            return np.nextafter(thresholds, -np.inf) if strict else thresholds
+        return cut_below(thresholds, strict=strict)
 
     def around(self, radii: Floats) -> tuple[Floats, Floats]:
         """The least and the greatest threshold that the library can hold within a radius of each node's, exactly."""

@@ -524,7 +524,8 @@ class PlainTrees:
             "band": not (parts["band"] >= 0.0 and parts["zero"] >= 0.0),
             "missing": len(parts["missing"]) not in (0, self.width)
             or not all(how in ("nan", "zero", "none") for how in parts["missing"]),
-            "compare": parts["compare"] not in ("float32 <", "float32 <=", "float64 <="),
+            "compare": parts["compare"]
+            not in ("float32 <", "float32 <=", "float64 <", "float64 <="),
         }
         for key, fault in wrong.items():
             if fault:
@@ -600,13 +601,14 @@ class PlainTrees:
 
     def ways(self, value: float, threshold: float, reach: Fraction) -> tuple[bool, bool]:
         """Whether some threshold within reach, of those that the library can hold, sends a value left; and right."""
-        strict = self.parts["compare"] == "float32 <"
+        strict, single = self.parts["compare"].endswith("<"), "32" in self.parts["compare"]
         if not reach or math.isinf(threshold):
             left = value < threshold if strict else value <= threshold
             return left, not left
         low, high = Fraction(threshold) - reach, Fraction(threshold) + reach
         if strict:
-            return value < math.inf and float32_after(value) <= high, value >= low
+            after = float32_after(value) if single else math.nextafter(value, math.inf)
+            return value < math.inf and after <= high, value >= low
         return value <= high, math.nextafter(value, -math.inf) >= low
 
 

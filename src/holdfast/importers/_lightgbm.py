@@ -26,14 +26,23 @@ from holdfast.importers._tree_parts import (
 # What LightGBM takes for 0, a float32 of theirs.
 _ZERO = float(np.float32(1e-35))
 _MISSING = ("none", "zero", "nan")
+_VERSIONS = ("v3", "v4")
 
 
 def read_file(path: Path) -> Any:
     """The booster in a file."""
+    content = path.read_bytes()
     # LightGBM takes the whole process down where a text ends too soon.
-    if b"end of trees" not in path.read_bytes():
+    if b"end of trees" not in content:
         raise FileFormatError(
             f"{path}: expected a model of LightGBM, got a text that ends too soon"
+        )
+    # It reads texts of any version, and gives them its own when it writes them again.
+    head = content.partition(b"\nTree=")[0].decode("utf-8", errors="replace")
+    version = _facts(head).get("version")
+    if version not in _VERSIONS:
+        raise FileFormatError(
+            f"{path}: expected a model of LightGBM of version {' or '.join(_VERSIONS)}, got {version!r}"
         )
     try:
         return lightgbm.Booster(model_file=str(path))
@@ -64,10 +73,6 @@ def _model(booster: Any, labels: Any) -> Model:
     text = booster.model_to_string()
     head, *blocks = text.partition("end of trees")[0].split("\nTree=")
     facts = _facts(head)
-    if facts.get("version") not in ("v3", "v4"):
-        raise UnsupportedModelError(
-            f"LightGBM: expected a model of version v3 or v4, got {facts.get('version')!r}"
-        )
     objective, *options = facts.get("objective", "a function of the caller's").split()
     if objective not in ("binary", "multiclass"):
         raise UnsupportedModelError(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast._forest import Forest, cut_below
+from holdfast._forest import Forest
 from holdfast._trees import TreeEnsemble, Votes
 from holdfast.errors import UnsupportedModelError
 from holdfast.importers._chain import DOUBLE, SINGLE, Chain, Squash
@@ -251,8 +251,6 @@ class _Leaves:
     def forest(self, weights: Any, base: Any, divisor: float = 1.0) -> Forest:
         """The trees, with these weights at their leaves."""
         node, double = self.node, self.node.chain.kind == DOUBLE
-        if double and self.strict:
-            raise node.refused("expected <= or > for an input of float64, got < or >=")
         if not (double or self.single):
             raise node.refused("expected an input of float64 for values of float64, got float32")
         ends = [*self.starts.tolist()[1:], self.size]
@@ -260,7 +258,6 @@ class _Leaves:
         width = self.width or largest
         if width < largest or (self.feature[~self.leaf] < 0).any():
             raise node.refused(f"expected columns among {width}, got number {largest - 1}")
-        cut = self.values if double else cut_below(self.values, strict=self.strict)
         # Where each tree adds to one output alone, its leaves are single numbers.
         adds = np.logical_or.reduceat(weights != 0.0, self.starts, axis=0)
         alone = bool((adds.sum(axis=1) <= 1).all())
@@ -271,7 +268,7 @@ class _Leaves:
             trees.append(
                 Tree(
                     feature=np.where(self.leaf, -1, self.feature)[own],
-                    cut=np.where(self.leaf, np.inf, cut)[own],
+                    cut=np.full(end - begin, np.inf),
                     left=self.left[own] - begin,
                     right=self.right[own] - begin,
                     missing_left=self.missing_left[own],
@@ -287,8 +284,10 @@ class _Leaves:
             single=self.single,
             divisor=divisor,
             ordered=False,
-            compare="float64 <=" if double else "float32 <" if self.strict else "float32 <=",
+            compare=f"float{64 if double else 32} <{'' if self.strict else '='}",
         )
+        # A cut stands for each threshold.
+        forest = forest.changed(forest.values, forest.threshold)
         if (forest.tree_of < 0).any():
             raise node.refused("expected trees, got nodes that no root leads to")
         return forest

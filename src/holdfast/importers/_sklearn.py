@@ -46,6 +46,7 @@ TREES = {
     "xgboost": "holdfast.importers._xgboost",
     "lightgbm": "holdfast.importers._lightgbm",
     "catboost": "holdfast.importers._catboost",
+    "interpret": "holdfast.importers._interpret",
 }
 
 
