@@ -20,7 +20,7 @@ from holdfast.cli import _tables as tables
 from holdfast.cli._ledger import LedgerFile
 from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Jobs, Out, TrustPickle, command
 from holdfast.cli._parts import answers, question_of
-from holdfast.cli._running import Radii
+from holdfast.cli._running import Shares
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.cli._tables import read_schema
 from holdfast.importers import Model, read_model
@@ -147,7 +147,7 @@ class _AuditCounts:
         self.plan = plan
         self.groups: list[tuple[Group, ...]] = []
         self.broken: list[pd.DataFrame] = []
-        self.left = Radii()
+        self.left = Shares()
         # How many kept promises last through so many retrainings.
         self.lasting = Counter[int]()
 

@@ -18,7 +18,7 @@ from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._options import BROKEN, FILE, Jobs, Out, Points, command
 from holdfast.cli._parts import answers, peeked, question_of
-from holdfast.cli._running import Radii, Smallest
+from holdfast.cli._running import Shares, Smallest
 from holdfast.errors import InvalidInputError
 
 # Rows that are certified at once, and rows whose radii are computed at once.
@@ -116,7 +116,7 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     started = time.perf_counter()
     n = 0
     enough = 0
-    radii = Radii()
+    radii = Shares()
     smallest = Smallest("radius_lower")
     for part in answers(
         function, points, verb="radius", like=function.meta, total=total, out=out,

@@ -10,7 +10,7 @@ import pandas as pd
 from holdfast.cli import _screens as screens
 
 
-class Radii:
+class Shares:
     """How many rows have at least so much, to four digits."""
 
     def __init__(self) -> None:
