@@ -181,8 +181,9 @@ class PersonChoices:
         """Whether some row between the two choices may obey the rules."""
         least, most = self.own.copy(), self.own.copy()
         for place, i in enumerate(self.columns):
-            options = self.options[i]
-            least[i], most[i] = options.least[low[place]], options.most[high[place]]
+            options, cells = self.options[i], slice(low[place], high[place] + 1)
+            # Labels stand in the order of their costs, not of their numbers.
+            least[i], most[i] = options.least[cells].min(), options.most[cells].max()
         for terms in self.space.bound_rules:
             ends = np.where(terms.coefficients > 0.0, least[terms.columns], most[terms.columns])
             size = np.abs(ends * terms.coefficients).sum() + abs(terms.bound)
@@ -224,9 +225,16 @@ class PersonChoices:
                 numbers = number_in(feature, codes, np.repeat(mine, feature.n_codes))
         if scored is not None:
             possible = possible & scored
-        codes = codes[possible]
-        numbers = numbers[possible]
-        return Options(numbers, np.zeros(codes.size), numbers, numbers, codes, 0)
+        codes, numbers = codes[possible], numbers[possible]
+        least = most = numbers
+        if feature.edges:
+            # All numbers of a bin are alike to the trees, and a rule may ask for another than the nearest.
+            ends = np.array([-np.inf, *feature.edges, np.inf])
+            least, most = (
+                np.clip(end, min(feature.lower, own), max(feature.upper, own))
+                for end in (ends[codes], ends[codes + 1])
+            )
+        return Options(numbers, np.zeros(codes.size), least, most, codes, 0)
 
 
 def _numbers(feature: Feature, own: float, ends: Floats, ruled: bool) -> Options:

@@ -357,6 +357,8 @@ def _dear(rival: Rival, place: Cells, extra: Floats, room: float) -> bool:
     at = place[rival.by_tree]
     kept = at >= 0
     tree, worth, cost = rival.place_by_tree[kept], rival.worth_by_tree[kept], extra[at[kept]]
+    if not tree.size:
+        return False
     first = np.flatnonzero(np.diff(tree, prepend=-1))
     size = np.diff(np.append(first, tree.size))
     row = np.repeat(np.arange(first.size), size)
