@@ -325,7 +325,8 @@ class MovingTrees(ClosedForm):
             rows = rows[zero >= 0]
             far = self._settled(points[rows], target, _MOST)
             lower[rows[far > 0]] = np.inf
-            self._halve(points, target, rows[far <= 0], (0.0, _MOST), lower, upper, _HALVINGS)
+            # Where rounding leaves the far end open, nothing is known of the radius.
+            self._halve(points, target, rows[far < 0], (0.0, _MOST), lower, upper, _HALVINGS)
         finally:
             self._set(changes)
             self.changes = changes
