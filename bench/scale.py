@@ -1,15 +1,16 @@
 """Tables larger than memory, and machines more than one: what it costs, and that the answers are the same.
 
-    python bench/scale.py rates                          rows a second of certify, RNCE and Closest on one core
     python bench/scale.py file --rows 20000000           `holdfast certify` on a Parquet file: memory, rows a second
-    python bench/scale.py kills --rows 1000000           killed with -9 ten times and resumed: the same bytes
+    python bench/scale.py kills --rows 4000000           killed with -9 ten times and resumed: the same bytes
     python bench/scale.py dask --rows 5000000            four workers, one killed half way: the same answers
     python bench/scale.py spark --rows 200000            mapInArrow: the same answers; so does `ray`
+    python bench/scale.py curves                         all that follow, and docs/images/cost.png
+    python bench/scale.py rates                          rows a second of certify, RNCE and Closest on one core
     python bench/scale.py workers                        one worker and two: explain(Closest), radius, certify
     python bench/scale.py picture                        docs/images/scale.png, out of `rates` and `workers`
 
 The rows are those of the heloc table over and over, each entry moved a little; the network has two hidden layers of 20,
-delta is 0.01. Files go to --store.
+delta is 0.01. Files go to --store. Each prints what it measured, and writes it to its place in docs/scale.md.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +37,7 @@ import holdfast as hf
 from cases import TARGET, case
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "scale.md"
 HIDDEN, CHANGES = (20, 20), hf.PlausibleChanges(0.01)
 # Rows that are written at once, and rows of a partition.
 BLOCK = 2**17
@@ -44,13 +47,32 @@ class Bench:
     """The network, and rows of heloc's shape, as many as are asked for."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.store = options, options.store
+        self.options, self.store, self.said = options, options.store, list[str]()
         self.store.mkdir(parents=True, exist_ok=True)
         heloc = case(options.data, options.store, "heloc", HIDDEN, "all")
         self.network, self.points = heloc.network, heloc.points
         self.model = self.store / "model.npz"
         self.network.save(self.model)
         self.columns = [f"x{i}" for i in range(self.points.shape[1])]
+
+    def say(self, line: str) -> None:
+        """Print a line, and keep it for the page."""
+        print(line, flush=True)
+        self.said.append(line)
+
+    def write_page(self) -> None:
+        """What was said, at its place in docs/scale.md, below the command that says it."""
+        part = self.options.part
+        # Where files lie on this machine is nobody's business.
+        words = re.sub(r" --(store|data)[ =]\S+", "", " ".join(sys.argv[1:]))
+        lines = "\n".join(f"- {line}" for line in self.said)
+        block = f"<!-- {part} -->\n`python bench/scale.py {words}`:\n\n{lines}\n<!-- end of {part} -->\n"
+        text = PAGE.read_text(encoding="utf-8")
+        known = re.compile(f"<!-- {part} -->\n.*?<!-- end of {part} -->\n", re.DOTALL)
+        place = known.search(text) or re.compile(r"\Z").search(text)
+        assert place is not None
+        text = text[: place.start()] + block + text[place.end() :]
+        PAGE.write_text(text, encoding="utf-8", newline="\n")
 
     def block(self, number: int, rows: int = BLOCK) -> pd.DataFrame:
         """One block of rows, the same whenever it is asked for."""
@@ -105,30 +127,42 @@ def child(command: list[str]) -> tuple[float, float, float]:
     """Seconds on the wall, seconds of processor time and GiB at most of a process."""
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
+    most, gone = 0.0, 0
+    # The kernel's own maximum begins with the memory of whoever starts the process.
+    while not gone:
+        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())
+        most = max(most, float(found[1]) / 2**20 if found else 0.0)
+        time.sleep(0.02)
+        gone, status, usage = os.wait4(process.pid, os.WNOHANG)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, command
-    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20
+    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime, most
 
 
 def file(bench: Bench) -> None:
-    """A file through the command line, at a quarter of the rows and at all of them, beside the call in memory."""
-    blank = "import holdfast.cli._app, pyarrow.dataset"
-    _, imported, base = child([sys.executable, "-c", blank])
-    print(f"import: {imported:.1f} s of processor time, {base:.2f} GiB")
-    some = [bench.block(i) for i in range(8)]
-    started = time.process_time()
-    for frame in some:
-        hf.certify(bench.network, frame[bench.columns], TARGET, CHANGES).to_frame()
-    each = (time.process_time() - started) / (8 * BLOCK)
-    print(f"in memory: {1 / each:,.0f} rows a second of processor time")
-    for rows in (bench.options.rows // 4, bench.options.rows):
-        data, out = bench.file(rows), bench.store / f"verdicts-{rows}.parquet"
-        wall, cpu, most = child(bench.command(data, out))
-        rate = rows / (cpu - imported)
-        print(
-            f"{rows:,} rows: {wall:.0f} s, {cpu:.0f} s of processor time, {most - base:.2f} GiB above the import; "
-            f"{rate:,.0f} rows a second of processor time, {rate * each:.0%} of the call in memory"
+    """A file through the command line at a quarter, a half and all of the rows, beside the call in memory."""
+    blank = [sys.executable, "-c", "import holdfast.cli._app, pyarrow.dataset"]
+    imported, _, base = min(child(blank) for _ in range(3))
+    some = [bench.block(i)[bench.columns] for i in range(8)]
+
+    def in_memory() -> float:
+        started = time.perf_counter()
+        for frame in some:
+            hf.certify(bench.network, frame, TARGET, CHANGES).to_frame()
+        return (time.perf_counter() - started) / (8 * BLOCK)
+
+    in_memory()
+    total = bench.options.rows
+    files = {rows: bench.file(rows) for rows in (total // 4, total // 2, total)}
+    for rows, data in files.items():
+        before = in_memory()
+        wall, cpu, most = child(bench.command(data, bench.store / f"verdicts-{rows}.parquet"))
+        each = (before + in_memory()) / 2
+        rate = rows / (wall - imported)
+        bench.say(
+            f"{rows:,} rows: {wall:.1f} s, of which {imported:.1f} s are the import; {rate:,.0f} rows a second, "
+            f"{rate * each:.0%} of the {1 / each:,.0f} of the call in memory; {cpu:.0f} s of processor time; "
+            f"{most - base:.2f} GiB above the import's {base:.2f}"
         )
 
 
@@ -142,40 +176,42 @@ def kills(bench: Bench) -> None:
     )
     for path in (whole, out):
         path.unlink(missing_ok=True)
-    wall, _, _ = child(bench.command(data, whole))
-    rng, killed = random.Random(0), 0
+    child(bench.command(data, whole))
+    rng, parts = random.Random(0), -(-rows // BLOCK)
+
+    def so_far() -> list[Path]:
+        return sorted(bench.store.glob(f".{out.name}.*/0*"))
+
+    killed = 0
     while killed < times:
+        # At any moment from the start on, up to the last part.
+        goal = rng.randint(0, parts)
         process = subprocess.Popen(bench.command(data, out), stdout=subprocess.DEVNULL)
-        try:
-            process.wait(rng.uniform(0.5, 1.0) * wall)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            killed += 1
-            parts = len(list(bench.store.glob(f".{out.name}.*/0*")))
-            print(f"killed ({killed}): {parts} parts of {-(-rows // BLOCK)} are kept")
-            if rng.random() < 0.5:
-                continue
-            # Half of the times all over again, so that every kill does not come after the last part.
-            for folder in bench.store.glob(f".{out.name}.*"):
-                for part in sorted(folder.iterdir())[rng.randint(0, 3) :]:
-                    part.unlink()
-        else:
-            same = out.read_bytes() == whole.read_bytes()
-            print(f"came to its end after {killed} kills: the same bytes: {same}")
-            assert same
+        while process.poll() is None and len(so_far()) < goal:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 0.5))
+        process.send_signal(signal.SIGKILL)
+        if process.wait() == 0:
+            assert out.read_bytes() == whole.read_bytes()
             out.unlink()
+            continue
+        killed += 1
+        print(f"killed ({killed}): {len(so_far())} parts of {parts} are kept", flush=True)
+        # Nearly all over again where little is left to do.
+        for part in so_far()[rng.randint(0, 3) :] if len(so_far()) > parts - 3 else ():
+            part.unlink()
     child(bench.command(data, out))
-    same = out.read_bytes() == whole.read_bytes()
-    print(f"{killed} kills, resumed: the same {len(whole.read_bytes()):,} bytes: {same}")
-    assert same
+    assert out.read_bytes() == whole.read_bytes()
+    bench.say(
+        f"{rows:,} rows, killed with SIGKILL {killed} times and resumed: the same {out.stat().st_size:,} bytes as of a "
+        "run that was left alone"
+    )
 
 
-def same(ours: pd.DataFrame, theirs: pd.DataFrame, what: str) -> None:
+def same(ours: pd.DataFrame, theirs: pd.DataFrame) -> None:
     """Equal to the last bit, in the order of the ids."""
     ours, theirs = (frame.sort_values("id").reset_index(drop=True) for frame in (ours, theirs))
     pd.testing.assert_frame_equal(ours[list(theirs.columns)], theirs, check_exact=True)
-    print(f"{what}: {len(ours):,} rows, identical to the serial run")
 
 
 def dask(bench: Bench) -> None:
@@ -184,6 +220,10 @@ def dask(bench: Bench) -> None:
     from distributed import Client, LocalCluster
 
     rows = bench.options.rows
+    # A worker is told what to do by a pickle; it has to find this module.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT / "bench"), os.environ.get("PYTHONPATH", "")]
+    )
     with (
         LocalCluster(4, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
@@ -191,25 +231,32 @@ def dask(bench: Bench) -> None:
 
         def run(what: str, function: Any, table: Any, serial: Callable[[], pd.DataFrame]) -> None:
             started = time.perf_counter()
-            future = client.compute(table.map_partitions(function, meta=function.meta))
-            while not any(client.has_what().values()):
-                time.sleep(0.05)
-            time.sleep(2.0)
+            parts = table.map_partitions(function, meta=function.meta)
+            future, half = client.compute(parts), parts.npartitions // 2
+            done = 0
+            while done < half and future.status == "pending":
+                done = len({key for keys in client.has_what().values() for key in keys})
+                time.sleep(0.02)
             victim = next(iter(client.run(os.getpid).values()))
             early = future.status == "pending"
             os.kill(victim, signal.SIGKILL)
             result = future.result()
             seconds = time.perf_counter() - started
-            print(f"{what}: {seconds:.0f} s with four workers; one killed while it ran: {early}")
-            same(result, serial(), what)
+            assert early, "it was over before a worker was killed"
+            same(result, serial())
+            bench.say(
+                f"{what}: {len(result):,} rows in {parts.npartitions} partitions, four workers, one killed after "
+                f"{done} of them, {seconds:.0f} s: identical to the serial run"
+            )
 
         certify = bench.certify()
-        table = dd.from_map(bench.block, range(rows // BLOCK), meta=bench.block(0, 1).iloc[:0])
-        blocks = (bench.block(i) for i in range(rows // BLOCK))
-        run("certify", certify, table, lambda: pd.concat(map(certify, blocks)))
+        count = -(-rows // BLOCK)
+        sizes = [min(BLOCK, rows - i * BLOCK) for i in range(count)]
+        table = dd.from_map(bench.block, range(count), sizes, meta=bench.block(0, 1).iloc[:0])
+        run("certify", certify, table, lambda: pd.concat(map(certify, bench.blocks(rows))))
         for what, generator, n, size in (
             ("RNCE", hf.RNCE(bench.points), bench.options.people, 500),
-            ("Closest", hf.Closest(), bench.options.closest, 10),
+            ("Closest", hf.Closest(), bench.options.closest, 5),
         ):
             people, function = bench.rejected(n), bench.explain(generator)
             table = dd.from_pandas(people, npartitions=-(-n // size))
@@ -232,7 +279,7 @@ def spark(bench: Bench) -> None:
     result = table.mapInArrow(lambda parts: map(certify, parts), from_arrow_schema(certify.schema))
     ours = result.toPandas().sort_values("id").reset_index(drop=True)
     session.stop()
-    compare(ours, certify(frame), "certify on Spark")
+    compare(bench, ours, certify(frame), "certify on Spark")
 
 
 def ray(bench: Bench) -> None:
@@ -244,16 +291,16 @@ def ray(bench: Bench) -> None:
     table = engine.data.read_parquet(str(bench.file(bench.options.rows)))
     ours = table.map_batches(certify, batch_format="pyarrow", batch_size=20_000).to_pandas()
     engine.shutdown()
-    compare(ours.sort_values("id").reset_index(drop=True), certify(frame), "certify on Ray")
+    compare(bench, ours.sort_values("id").reset_index(drop=True), certify(frame), "certify on Ray")
 
 
-def compare(ours: pd.DataFrame, theirs: pd.DataFrame, what: str) -> None:
+def compare(bench: Bench, ours: pd.DataFrame, theirs: pd.DataFrame, what: str) -> None:
     """Verdicts and stages equal; bounds up to the rounding of sums, since these engines cut batches as they like."""
     theirs = theirs.reset_index(drop=True)
     for name in ("id", "verdict", "robust", "decided_by"):
         assert (ours[name] == theirs[name]).all(), name
     apart = float(np.abs(ours["margin_lower"] - theirs["margin_lower"]).max())
-    print(
+    bench.say(
         f"{what}: {len(ours):,} rows, the same verdicts and stages; bounds at most {apart:.1g} apart"
     )
 
@@ -275,7 +322,7 @@ def rates(bench: Bench) -> None:
         each = (time.process_time() - started) / len(table)
         measured[what] = each, len(table)
         hours = [each * rows / 3600 for rows in (1e6, 1e8, 1e9)]
-        print(
+        bench.say(
             f"{what}: {len(table):,} rows measured, {1e6 * each:.3g} us a row; core-hours for 1e6, 1e8, 1e9 "
             f"rows: {', '.join(f'{hour:.3g}' for hour in hours)}"
         )
@@ -288,7 +335,7 @@ def workers(bench: Bench) -> None:
 
     closest = bench.rejected(bench.options.closest)[bench.columns]
     frame = pd.concat(bench.blocks(32 * BLOCK))[bench.columns]
-    accepted = frame[bench.network.predict(frame) == TARGET].head(40_000)
+    accepted = frame[bench.network.predict(frame) == TARGET].head(bench.options.radii)
     asked: dict[str, Callable[[int], object]] = {
         "explain(Closest)": lambda n: hf.explain(
             bench.network, closest, target=TARGET, changes=CHANGES, generator=hf.Closest(), n_jobs=n
@@ -296,21 +343,27 @@ def workers(bench: Bench) -> None:
         "radius": lambda n: hf.certified_radius(bench.network, accepted, TARGET, n_jobs=n),
         "certify": lambda n: hf.certify(bench.network, frame, TARGET, CHANGES, n_jobs=n),
     }
-    # Workers that are up already, as they are in a run that lasts.
-    joblib.Parallel(2)(
-        joblib.delayed(hf.certify)(bench.network, frame[:10], TARGET, CHANGES) for _ in range(4)
-    )
+    most = len(os.sched_getaffinity(0))
+    counts = [2**i for i in range(most.bit_length()) if 2**i <= most]
     result = {}
     for what, run in asked.items():
         seconds = {}
-        for n in (1, 2):
+        for n in counts:
+            # Workers that are up already, as they are in a run that lasts.
+            joblib.Parallel(n)(
+                joblib.delayed(hf.certify)(bench.network, frame[:10], TARGET, CHANGES)
+                for _ in range(2 * n)
+            )
             started = time.perf_counter()
             run(n)
             seconds[n] = time.perf_counter() - started
-        result[what] = seconds[1] / seconds[2]
-        print(
-            f"{what}: {seconds[1]:.1f} s with one worker, {seconds[2]:.1f} s with two: {result[what]:.2f} times"
+        result[what] = {n: seconds[1] / own for n, own in seconds.items()}
+        rest = ", ".join(
+            f"{own:.1f} s with {n}: {seconds[1] / own:.2f} times"
+            for n, own in seconds.items()
+            if n > 1
         )
+        bench.say(f"{what}: {seconds[1]:.1f} s with one worker, {rest}")
     kept(bench, workers=result)
 
 
@@ -349,9 +402,15 @@ def picture(bench: Bench) -> None:
     left.set(xscale="log", yscale="log", xlabel="rows", ylabel="core-hours")
     left.set_title("one core; thick: measured, dashed: extrapolated", fontsize="medium")
     for right in rest:
-        right.barh(list(faster), list(faster.values()), color=colors[0], height=0.5)
-        right.axvline(2.0, color="#8a8a8a", lw=1)
-        right.set_title("times as fast with two workers", fontsize="medium")
+        for (what, curve), color in zip(
+            faster.items(), (colors[2], colors[1], colors[0]), strict=True
+        ):
+            right.plot([int(n) for n in curve], list(curve.values()), "o-", color=color, label=what)
+        ends = [1, max(int(n) for n in next(iter(faster.values())))]
+        right.plot(ends, ends, "--", color="#8a8a8a", lw=1, label="as many times as workers")
+        right.set(xlabel="workers", xticks=sorted(int(n) for n in next(iter(faster.values()))))
+        right.set_title("times as fast as with one worker", fontsize="medium")
+        right.legend(frameon=False, fontsize="small")
     for ax in (left, *rest):
         ax.grid(visible=True, color="#e5e5e5", lw=0.5)
         ax.set_axisbelow(True)
@@ -359,7 +418,17 @@ def picture(bench: Bench) -> None:
     figure.savefig(ROOT / "docs" / "images" / "scale.png", dpi=150)
 
 
-PARTS = {run.__name__: run for run in (rates, file, kills, dask, spark, ray, workers, picture)}
+def curves(bench: Bench) -> None:
+    """Over rows, features, width, depth and delta, and over workers: both pictures of docs/scale.md."""
+    command = [sys.executable, str(ROOT / "bench" / "cost.py"), "--data", str(bench.options.data)]
+    subprocess.run([*command, "--store", str(bench.store)], check=True)
+    for run in (rates, workers, picture):
+        run(bench)
+
+
+PARTS = {
+    run.__name__: run for run in (file, kills, dask, spark, ray, curves, rates, workers, picture)
+}
 
 
 def main() -> None:
@@ -375,9 +444,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--people", type=int, default=20_000, help="for RNCE")
     parser.add_argument("--closest", type=int, default=200, help="people for Closest")
+    parser.add_argument("--radii", type=int, default=20_000, help="rows for radius")
     parser.add_argument("--times", type=int, default=10, help="kills")
     options = parser.parse_args()
-    PARTS[options.part](Bench(options))
+    bench = Bench(options)
+    PARTS[options.part](bench)
+    if bench.said:
+        bench.write_page()
 
 
 if __name__ == "__main__":

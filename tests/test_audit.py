@@ -3,6 +3,9 @@
 import json
 import pickle
 import re
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -22,7 +25,7 @@ import holdfast as hf
 from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features._scaling import Scaling
-from holdfast.promises import Ledger, Status, audit
+from holdfast.promises import Ledger, Status, _audit, audit
 from holdfast.promises._audit_compare import compare, same_encoding
 from holdfast.promises._audit_fold import Fold
 from holdfast.promises._auditor import Auditor
@@ -617,6 +620,66 @@ def test_the_command_takes_a_space_a_threshold_and_a_history(path, lender, tmp_p
     assert (table["retrainings"] == (table["radius_left"] > found["expiry"]["drift"][0])).all()
 
 
+KILLED = """
+import sys, time
+from holdfast.cli import _parts, app
+from holdfast.promises import _audit
+_audit._PART = 20 / _audit._BATCH
+write = _parts.Parts.write
+def slowly(self, number, frame):
+    write(self, number, frame)
+    time.sleep(0.2)
+_parts.Parts.write = slowly
+app(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_an_audit_that_is_killed_goes_on_to_the_same_bytes(tmp_path, monkeypatch, kind):
+    lender, promised = make_lender(200), 200
+    with Ledger(tmp_path / "L") as ledger:
+        for start in range(0, promised, 20):
+            own = slice(start, start + 20)
+            # Two terms in turn, so that a part has pages of both.
+            ledger.add_frame(
+                lender.network, lender.people[own], lender.promised[own], target=1, space=lender.space, radius=False,
+                changes=hf.PlausibleChanges(DELTA if start // 20 % 2 else 2 * DELTA),
+            )  # fmt: skip
+    for i in range(4):
+        moved(lender.network, 0.01 + 0.03 * i, seed=i).save(tmp_path / f"m{i}.npz")
+    history = [part for i in range(3) for part in ("--history", tmp_path / f"m{i}.npz")]
+    options = [*history, "--confidence", 0.6, "--horizon", 2]
+    out, new = tmp_path / f"killed.{kind}", tmp_path / "m3.npz"
+    words = ["audit", "--ledger", tmp_path / "L", "--model", new, "--out", out, *options]
+    with subprocess.Popen([sys.executable, "-c", KILLED, *map(str, words)]) as process:
+        while process.poll() is None and len(list(tmp_path.glob(".killed*/0*"))) < 2:
+            time.sleep(0.005)
+        process.kill()
+    kept = len(list(tmp_path.glob(".killed*/0*")))
+    assert 2 <= kept < promised // 20
+    monkeypatch.setattr(_audit, "_PART", 20 / _audit._BATCH)
+    real, judged = _audit.AuditPlan.judge, []
+    monkeypatch.setattr(
+        _audit.AuditPlan, "judge", lambda self, part, file=None: (judged.append(part[0]), real(self, part, file))[1]
+    )  # fmt: skip
+    run(tmp_path / "L", new, "--out", out, "--json", tmp_path / "killed.json", *options)
+    assert sorted(set(judged)) == list(range(1 + 20 * kept, promised, 20))
+    whole = tmp_path / f"whole.{kind}"
+    run(tmp_path / "L", new, "--out", whole, "--json", tmp_path / "whole.json", *options)
+    for one, other in ((out, whole), (tmp_path / "killed.json", tmp_path / "whole.json")):
+        assert one.read_bytes() == other.read_bytes()
+    assert not list(tmp_path.glob(".killed*"))
+    # And it is what the library says of the ledger as a whole.
+    result = audit(tmp_path / "L", hf.load_network(new), radius=True)
+    table = pd.read_csv(whole, index_col=0) if kind == "csv" else pd.read_parquet(whole)
+    expected = result.to_frame()
+    assert table["status"].tolist() == expected["status"].tolist()
+    assert table["key"].tolist() == expected["key"].tolist()
+    np.testing.assert_array_equal(table["radius_left"], expected["radius_left"])
+    document = json.loads((tmp_path / "whole.json").read_text())
+    assert {name: document[name] for name in result.to_dict()} == result.to_dict()
+
+
 # ---------------------------------------------------------------- which column is which
 
 
@@ -822,7 +885,7 @@ def new_reading(kind, seed):
 
 def read_again_only(monkeypatch):
     """An audit that goes through the raw rows, as if nothing could be folded."""
-    monkeypatch.setattr(Auditor, "_run_folded", lambda *_: None)
+    monkeypatch.setattr(Auditor, "by_fold", lambda *_: False)
 
 
 @pytest.mark.parametrize("hidden", [(), (12,), (10, 8)])

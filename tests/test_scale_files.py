@@ -1,9 +1,11 @@
 """Tables in files, a batch at a time: one way for small and large ones, killed and resumed to the same bytes."""
 
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import holdfast as hf
+from holdfast import _progress
 from holdfast.cli import _certify, _parts, _recourse, _tables, app
 from holdfast.cli._tables import TableFile, read_table
 
@@ -135,20 +138,87 @@ app(sys.argv[1:])
 """
 
 
-def test_killed_and_resumed_it_writes_the_same_bytes(folder, monkeypatch):
+def started(folder, out, *more):
+    """A run that takes its time."""
     words = ["certify", "--model", folder / "model.npz", "--data", folder / "points.parquet"]
-    words += [
-        "--target",
-        "1",
-        "--index",
-        "id",
-        "--delta",
-        "0.05",
-        "--out",
-        folder / "killed.parquet",
-    ]
+    words += ["--target", "1", "--index", "id", "--delta", "0.05", "--out", folder / out, *more]
     command = [sys.executable, "-c", SCRIPT, *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while process.poll() is None and not list(folder.glob(f".{out}*/0*")):
+        time.sleep(0.005)
+    return process
+
+
+def test_the_same_run_twice_at_once_is_told_of_the_other(folder, monkeypatch):
+    for module in (_certify, _tables):
+        monkeypatch.setattr(module, "_ROWS", 50)
+    with started(folder, "twice.parquet") as process:
+        said = run(folder, "certify", "points.parquet", "twice.parquet", "--delta", 0.05, code=2)
+        process.kill()
+    assert f"expected one run that writes it, got another that asks the same: process {process.pid}" in (
+        " ".join(said.split())
+    )  # fmt: skip
+    run(folder, "certify", "points.parquet", "twice.parquet", "--delta", 0.05)
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="children are found in /proc")
+def test_workers_do_not_outlive_a_run_that_is_killed(folder):
+    with started(folder, "workers.parquet", "--n-jobs", 2) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.kill()
+    assert len(children) >= 2
+    for _ in range(100):
+        left = [child for child in children if Path(f"/proc/{child}/cmdline").exists()]
+        # One that has ended stays in the table until whoever inherits it looks.
+        left = [child for child in left if Path(f"/proc/{child}/cmdline").read_text()]
+        if not left:
+            break
+        time.sleep(0.1)
+    assert not left
+    shutil.rmtree(next(folder.glob(".workers*")))
+
+
+def test_a_key_is_the_same_from_every_kind_of_file(folder, tmp_path):
+    table = pd.read_csv(folder / "points.csv", dtype={"id": int})
+    table.to_csv(tmp_path / "p.csv", index=False)
+    table.to_parquet(tmp_path / "p.parquet", index=False)
+    method = ["--method", "rnce", "--candidates", folder / "points.csv", "--delta", 0.01]
+    for kind in ("csv", "parquet"):
+        run(folder, "explain", tmp_path / f"p.{kind}", tmp_path / f"of_{kind}.parquet", *method)
+    first = tmp_path / "of_csv.parquet"
+    assert first.read_bytes() == (tmp_path / "of_parquet.parquet").read_bytes()
+    # What was written is read again by the same key.
+    run(folder, "certify", first, tmp_path / "again.csv", "--delta", 0.01, "--drop", "id")
+    again = read_table(tmp_path / "again.csv", index="id")
+    assert set(again.index) <= set(map(str, table["id"]))
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_where_there_is_no_terminal_a_line_says_how_far_it_is(folder, monkeypatch):
+    monkeypatch.setattr(_progress, "_EVERY", 0.0)
+    said = run(folder, "certify", "points.parquet", "lines.csv", "--delta", 0.05)
+    assert "certify: 300 of 1,000 (30%), 0 s; about" in said
+
+
+def test_the_smallest_radii_are_those_of_rows_that_have_the_class(folder):
+    said = run(folder, "radius", "points.parquet", "r.csv")
+    radii = pd.read_csv(folder / "r.csv")["radius_lower"]
+    assert f"{(radii == 0).sum():,} of 1,000 rows do not have the class today, or barely" in said
+    assert f"{radii[radii > 0].min():.6g}" in said.split("smallest radii above 0")[1]
+
+
+def test_a_stray_file_among_parquet_files_is_named(folder, tmp_path):
+    (tmp_path / "a.parquet").write_bytes((folder / "points.parquet").read_bytes())
+    (tmp_path / "_SUCCESS").touch()
+    run(folder, "certify", tmp_path, "fine.csv", "--delta", 0.05)
+    (tmp_path / "notes.txt").write_text("hello")
+    said = run(folder, "certify", tmp_path, "bad.csv", "--delta", 0.05, code=2)
+    assert "notes.txt: expected nothing but Parquet files in" in " ".join(said.split())
+
+
+def test_killed_and_resumed_it_writes_the_same_bytes(folder, monkeypatch):
+    with started(folder, "killed.parquet") as process:
         while process.poll() is None and len(list(folder.glob(".killed*/0*"))) < 7:
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
@@ -185,7 +255,7 @@ def test_parts_of_another_question_are_not_taken(folder, monkeypatch, out):
     monkeypatch.setattr(_parts.Parts, "write", fail)
     assert "no more room" in run(folder, "certify", "points.parquet", out, "--delta", 0.05, code=2)
     (kept,) = folder.glob(f".{out}.*")
-    assert len(list(kept.iterdir())) == 2
+    assert len(list(kept.glob("0*"))) == 2
     monkeypatch.setattr(_parts.Parts, "write", real)
     run(folder, "certify", "points.parquet", out, "--delta", 0.04)
     assert kept.exists()

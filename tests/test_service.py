@@ -270,7 +270,7 @@ def test_a_person_who_does_not_fit_is_refused_with_row_and_column(lender, client
 
 def test_errors_are_those_of_python(lender, client):
     network, space, X, _ = lender
-    wrong = X.head(1).assign(housing="castle")
+    wrong = X.head(1).reset_index(drop=True).assign(housing="castle")
     with pytest.raises(InvalidInputError) as error:
         hf.certify(network, wrong, 1, CHANGES, space=space)
     assert refused(client, json.dumps({"people": people_of(wrong)}))[1] == str(error.value)

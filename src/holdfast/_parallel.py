@@ -5,9 +5,14 @@ What is handed out does not depend on how many workers there are, so neither do 
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cache, partial
+from multiprocessing import current_process
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -17,6 +22,7 @@ from holdfast.errors import InvalidInputError
 
 T = TypeVar("T")
 R = TypeVar("R")
+_END = object()
 
 
 # How many workers there are: `workers()`.
@@ -33,8 +39,41 @@ def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
     """
     if workers() == 1:
         return map(function, parts)
-    work = map(joblib.delayed(function), parts)
+    work = map(joblib.delayed(partial(_watched, os.getpid(), function)), parts)
     return joblib.Parallel(return_as="generator")(work)  # type: ignore[no-any-return]
+
+
+def _watched(parent: int, function: Callable[[T], R], part: T) -> R:
+    """The function of a part; joblib's own processes, which would outlive a killed parent by minutes, leave with it."""
+    if current_process().name.startswith("LokyProcess") and os.getpid() != parent:
+        _leave_with(parent)
+    return function(part)
+
+
+@cache
+def _leave_with(parent: int) -> None:
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same items; a thread makes the next one while this one is worked on, and no more: they may be large.
+
+    Examples
+    --------
+    >>> list(ahead([2, 3]))
+    [2, 3]
+    """
+    source = iter(items)
+    with ThreadPoolExecutor(1) as maker:
+        following = maker.submit(next, source, _END)
+        while (item := following.result()) is not _END:
+            following = maker.submit(next, source, _END)
+            yield item  # type: ignore[misc]
 
 
 def check_jobs(n_jobs: Any) -> None:

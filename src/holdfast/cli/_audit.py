@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from typer import Option
 
@@ -16,11 +19,14 @@ from holdfast._network import Network
 from holdfast.cli import _tables as tables
 from holdfast.cli._ledger import LedgerFile
 from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Jobs, Out, TrustPickle, command
+from holdfast.cli._parts import answers, question_of
+from holdfast.cli._running import Shares
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.cli._tables import read_schema
 from holdfast.importers import Model, read_model
-from holdfast.promises import Audit, Expiry, Group, KeptShare, Ledger, Status, promise_expiry
-from holdfast.promises._audit import audit as audit_ledger
+from holdfast.promises import Expiry, Group, KeptShare, Ledger, Status, promise_expiry
+from holdfast.promises._audit import AuditPlan
+from holdfast.promises._audit_result import STATUSES, AuditTotals
 
 
 @command
@@ -59,60 +65,119 @@ def audit(
     """Which promises does a new model keep? Exit code 3 if any is broken."""
     for path in (out, contacts):
         tables.check_output(path)
-    new = read_model(model, trust_pickle=trust_pickle)
-    earlier = [read_model(path, trust_pickle=trust_pickle) for path in history or ()]
+    models = [read_model(path, trust_pickle=trust_pickle) for path in (*(history or ()), model)]
+    new = deciding.at(models[-1])
     space = None if schema is None else read_schema(schema)[0]
+    expiry: Expiry | KeptShare | None = None
+    ahead: dict[str, Any] = {"horizon": horizon, "confidence": confidence}
     started = time.perf_counter()
-    result = audit_ledger(
-        ledger, deciding.at(new), space=space, radius=radius or bool(earlier), n_jobs=n_jobs
-    )
-    expiry = None
-    if earlier and len(result):
-        models = [*earlier, new]
-        expiry = _expiry(
-            ledger, result, models, horizon=horizon, confidence=confidence, period=period
-        )
+    with Ledger(ledger, create=False) as book:
+        wanted = radius or bool(history)
+        plan = AuditPlan.of(book, new, space=space, threshold=None, radius=wanted)
+        drifting = bool(history) and _drifting(models, plan)
+        if history and plan.last and not drifting:
+            expiry = promise_expiry(book, models, **ahead)
+    if drifting:
+        expiry = promise_expiry([], models, period=period, **ahead)
+    judge = _Judge(plan, expiry if isinstance(expiry, Expiry) else None)
+    question = question_of(
+        "audit", deciding, head=plan.nothing.head, model=model, schema=schema, radius=wanted, period=period,
+        history=history, **ahead,
+    )  # fmt: skip
+    counts = _AuditCounts(plan)
+    parts = answers(
+        judge, plan.parts, verb="audit", like=judge.like, total=plan.last, out=out, question=question, n_jobs=n_jobs
+    )  # fmt: skip
+    for part, frame in zip(plan.parts, parts, strict=True):
+        counts.add(part, frame)
+    result = counts.totals
     seconds = time.perf_counter() - started
-    if out is not None:
-        frame = result.to_frame()
-        write_table(
-            frame.assign(retrainings=expiry.retrainings) if isinstance(expiry, Expiry) else frame,
-            out,
-        )
     if contacts is not None:
-        write_table(result.contact_list(), contacts)
+        write_table(counts.contacts, contacts)
     if report is not None:
         _write_json(result, expiry, report)
-    _show(result, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
+    _show(counts, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
     if not result.kept:
-        complain(f"{int(result.broken.sum()):,} of {len(result):,} promises are not kept")
+        complain(result.words)
         raise typer.Exit(BROKEN)
 
 
-def _expiry(
-    ledger: Path,
-    result: Audit,
-    models: list[Model],
-    *,
-    horizon: int,
-    confidence: float,
-    period: str,
-) -> Expiry | KeptShare:
-    """By radii where all promises have one in the parameters of networks; else the promises themselves are counted."""
+def _drifting(models: list[Model], plan: AuditPlan) -> bool:
+    """Whether all promises have a radius in the parameters of networks; else the promises themselves are counted."""
     networks = all(isinstance(model.classifier, Network) for model in models)
-    if (
-        networks
-        and result.radius_left is not None
-        and all(group.terms.norm is not None for group in result.groups)
-    ):
-        return promise_expiry(
-            result.radius_left, models, horizon=horizon, confidence=confidence, period=period
-        )
-    with Ledger(ledger, create=False) as book:
-        return promise_expiry(book, models, horizon=horizon, confidence=confidence)
+    return networks and plan.last > 0 and all(own.terms.norm is not None for own in plan.auditors)
 
 
-def _write_json(result: Audit, expiry: Expiry | KeptShare | None, path: Path) -> None:
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """A part of the ledger as a table of what became of its promises; keys and classes are text, as files have them."""
+
+    plan: AuditPlan
+    expiry: Expiry | None
+
+    def __call__(self, part: tuple[int, int]) -> pd.DataFrame:
+        frame = self.plan.judge(part).to_frame()
+        if self.expiry is not None:
+            radii = np.nan_to_num(frame["radius_left"].to_numpy())
+            frame = frame.assign(retrainings=replace(self.expiry, radius=radii).retrainings)
+        return frame.astype(self.like.dtypes.to_dict())
+
+    @property
+    def like(self) -> pd.DataFrame:
+        """The columns and types."""
+        types: dict[str, Any] = {
+            "key": "str",
+            "date": "str",
+            "target": "str",
+            "status": "str",
+            "margin": float,
+        }
+        if self.plan.radius:
+            types["radius_left"] = float
+        if self.expiry is not None:
+            types["retrainings"] = np.int64
+        columns = {name: pd.Series(dtype=dtype) for name, dtype in types.items()}
+        return pd.DataFrame(columns, index=pd.Index([], dtype=np.int64, name="number"))
+
+
+class _AuditCounts:
+    """What is said of all promises together, from what came of each part of the ledger."""
+
+    def __init__(self, plan: AuditPlan) -> None:
+        self.plan = plan
+        self.groups: list[tuple[Group, ...]] = []
+        self.broken: list[pd.DataFrame] = []
+        self.left = Shares()
+        # How many kept promises last through so many retrainings.
+        self.lasting = Counter[int]()
+
+    def add(self, part: tuple[int, int], frame: pd.DataFrame) -> None:
+        """Some more promises."""
+        codes = pd.Categorical(frame["status"], list(map(str, STATUSES))).codes
+        self.groups = [
+            self.plan.totals(
+                [*self.groups, self.plan.groups(part, codes, frame["margin"].to_numpy())]
+            ).groups
+        ]
+        broken = np.isin(codes, [STATUSES.index(Status.BROKEN), STATUSES.index(Status.UNREADABLE)])
+        self.broken.append(frame.loc[broken, ["key", "date", "target", "status", "margin"]])
+        if "radius_left" in frame:
+            self.left.add(frame.loc[~broken, "radius_left"].dropna())
+        if "retrainings" in frame:
+            self.lasting.update(frame.loc[~broken, "retrainings"].tolist())
+
+    @property
+    def totals(self) -> AuditTotals:
+        """What an audit says of all."""
+        return self.plan.totals(self.groups)
+
+    @property
+    def contacts(self) -> pd.DataFrame:
+        """Whose promise is not kept."""
+        return pd.concat(self.broken)
+
+
+def _write_json(result: AuditTotals, expiry: Expiry | KeptShare | None, path: Path) -> None:
     document = result.to_dict()
     if isinstance(expiry, KeptShare):
         known = expiry.to_frame()[expiry.windows > 0].reset_index()
@@ -133,29 +198,30 @@ def _write_json(result: Audit, expiry: Expiry | KeptShare | None, path: Path) ->
 
 
 def _show(
-    result: Audit, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]
+    counts: _AuditCounts, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]
 ) -> None:
-    counts = {
+    result = counts.totals
+    shown = {
         status: count
         for status, count in result.totals.items()
         if count or status is not Status.ERASED
     }
-    rows = ((status.name, f"{count:,}", status.meaning) for status, count in counts.items())
+    rows = ((status.name, f"{count:,}", status.meaning) for status, count in shown.items())
     show_table(("status", "promises", "meaning"), rows, right=("promises",))
     for group in result.groups:
         say(_sentence(group))
-    left = np.empty(0) if result.radius_left is None else result.radius_left[~result.broken]
     units = {
         "delta" if own.terms.changes is None else own.terms.changes.unit for own in result.groups
     }
-    if np.isfinite(left).any() and len(units) == 1:
+    if counts.left.counts and len(units) == 1:
         what = "Margin" if units == {"margin"} else "Radius"
-        say(f"{what} left: least {np.nanmin(left):.4g}, median {np.nanmedian(left):.4g}.")
+        least, median = (counts.left.least(share) for share in (1.0, 0.5))
+        say(f"{what} left: least {least:.4g}, median {median:.4g}.")
     if isinstance(expiry, KeptShare):
         for k in range(1, int((expiry.windows > 0).sum()) + 1):
             say(expiry.describe(k))
     elif expiry is not None:
-        _show_expiry(result, expiry)
+        _show_expiry(counts, expiry)
     say(f"{len(result):,} promises in {seconds:.2f} s; ledger head {result.head}")
     for path in written:
         say(f"written: {path}")
@@ -178,8 +244,7 @@ def _sentence(group: Group) -> str:
     return f"{start}: the new model is{far} {where}."
 
 
-def _show_expiry(result: Audit, expiry: Expiry) -> None:
-    kept = ~result.broken
+def _show_expiry(counts: _AuditCounts, expiry: Expiry) -> None:
     if expiry.known == 0:
         say(
             f"How long: {expiry.needed[0]} retrainings are needed to say anything with {expiry.confidence:.4g}, "
@@ -187,7 +252,7 @@ def _show_expiry(result: Audit, expiry: Expiry) -> None:
         )
         return
     for k in range(1, expiry.known + 1):
-        count = int((kept & (expiry.retrainings >= k)).sum())
+        count = sum(n for lasting, n in counts.lasting.items() if lasting >= k)
         say(
             f"Through the next {k} (one a {expiry.period}): {count:,} promises, with probability at least "
             f"{expiry.confidence:.4g} if the next retrainings are like those in the history."

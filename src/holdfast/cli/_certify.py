@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import pandas as pd
 import typer
 
@@ -20,6 +18,7 @@ from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._options import BROKEN, FILE, Jobs, Out, Points, command
 from holdfast.cli._parts import answers, peeked, question_of
+from holdfast.cli._running import Shares, Smallest
 from holdfast.errors import InvalidInputError
 
 # Rows that are certified at once, and rows whose radii are computed at once.
@@ -69,7 +68,9 @@ def certify(
     verdicts = Counter[str]()
     deciders = Counter[str]()
     smallest = Smallest("margin_lower")
-    for part in answers(function, points, total=total, out=out, question=question, n_jobs=n_jobs):
+    for part in answers(
+        function, points, verb="certify", like=function.meta, total=total, out=out, question=question, n_jobs=n_jobs
+    ):  # fmt: skip
         n += len(part)
         robust += int(part["robust"].sum())
         for counts, column in ((verdicts, "verdict"), (deciders, "decided_by")):
@@ -115,44 +116,36 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     started = time.perf_counter()
     n = 0
     enough = 0
-    radii = Counter[float]()
+    radii = Shares()
     smallest = Smallest("radius_lower")
     for part in answers(
-        function, points, total=total, out=out, question=question_of("radius", asked), n_jobs=n_jobs
-    ):
+        function, points, verb="radius", like=function.meta, total=total, out=out,
+        question=question_of("radius", asked), n_jobs=n_jobs,
+    ):  # fmt: skip
         lower = part["radius_lower"]
         n = n + len(part)
         enough += 0 if given is None else int((lower > given.size).sum())
-        radii.update(_four_digits(lower))
-        smallest.add(part)
+        radii.add(lower)
+        smallest.add(part[lower > 0])
     seconds = time.perf_counter() - started
     norm = getattr(changes, "norm", 2.0)
-    moves = f"the model may move (norm {'inf' if norm == math.inf else f'{norm:g}'})"
-    far = "the margin may fall" if changes.unit == "margin" else moves
-    screens.say(f"How far {far} before each row loses class {asked.target}:")
+    far = {
+        "margin": "How far the margin may fall",
+        "factor": f"By what factor changes ({changes.words}) may grow",
+    }.get(changes.unit, f"How far the model may move (norm {norm:g})")
+    screens.say(f"{far} before each row loses class {asked.target}:")
     if given is not None:
         screens.say(f"{enough:,} of {n:,} rows allow {at_most(given.size)}.")
     least = "radius at least"
-    ends = sorted(radii)
-    counts = np.cumsum([radii[end] for end in ends])
-    rows = (
-        (
-            f"{share:.0%}",
-            f"{ends[int(np.searchsorted(counts, (1 - share) * (n - 1), 'right'))]:.4g}",
-        )
-        for share in (1.0, 0.95, 0.75, 0.5, 0.25, 0.05)
-    )
+    shares = (1.0, 0.95, 0.75, 0.5, 0.25, 0.05)
+    rows = ((f"{share:.0%}", f"{radii.least(share):.4g}") for share in shares)
     screens.show_table(("of the rows", least), rows, right=(least,), title="certified radius")
-    smallest.show("smallest radii", least)
+    without = radii.counts[0.0]
+    if without:
+        screens.say(f"{without:,} of {n:,} rows do not have the class today, or barely: radius 0.")
+    if without < n:
+        smallest.show("smallest radii above 0" if without else "smallest radii", least)
     screens.finish(f"{n:,} rows", seconds, out)
-
-
-def _four_digits(values: pd.Series) -> list[float]:
-    """Rounded down, so that there are few of them however many rows there are, and `at least` stays true."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit = 10.0 ** (np.floor(np.log10(values.to_numpy())) - 3)
-        down = np.floor(values / unit) * unit
-    return list(np.where(np.isfinite(down), np.minimum(down, values), values))
 
 
 def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[pd.DataFrame]:
@@ -189,25 +182,3 @@ def _read_factuals(asked: Points, path: Path) -> pd.DataFrame:
     return factuals.drop(
         columns=[column for column in asked.drop or () if column in factuals.columns]
     )
-
-
-class Smallest:
-    """The few rows with the least values of a column, of all that went by."""
-
-    def __init__(self, column: str) -> None:
-        self.column = column
-        self.rows = pd.Series(dtype=np.float64)
-
-    def add(self, part: pd.DataFrame) -> None:
-        """Some more rows."""
-        least = part[self.column].nsmallest(screens.SHOWN)
-        both = least if self.rows.empty else pd.concat([self.rows, least])
-        self.rows = both.nsmallest(screens.SHOWN)
-
-    def show(self, title: str, heading: str) -> None:
-        """A table of them."""
-        rows = ((key, f"{value:.6g}") for key, value in self.rows.items())
-        key = str(self.rows.index.name or "row")
-        screens.show_table(
-            (key, heading), rows, right=(heading,), first_width=screens.WIDE, title=title
-        )

@@ -1,31 +1,40 @@
 """A table through a verb, part by part: what is finished is kept beside the result, and a run that was killed goes on.
 
 Parts are told apart by what went in: version, verb, options and the files that they name. So a part is never taken for
-the answer to another question, and the result has the same bytes however often the run was interrupted.
+the answer to another question, and the result has the same bytes however often the run was interrupted. The result
+grows among its parts while others are still worked on; tables are read, judged and written side by side.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import shutil
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
 import holdfast as hf
 from holdfast._files import is_parquet, whole_file
-from holdfast._parallel import jobs, spread
+from holdfast._parallel import ahead, jobs, spread
 from holdfast._progress import progress_bar
 from holdfast.errors import InvalidInputError
-from holdfast.scale import BatchFunction
 
+if sys.platform != "win32":  # where there is no such lock, two runs at once are not noticed
+    import fcntl
+
+T = TypeVar("T")
+# A part's number and its answer; None: it was kept.
+Keep = Callable[[int, pd.DataFrame | None], None]
 # Files larger than this are told by their size and the time of their last change.
 _HASHED = 2**26
 # Rows after which one waits.
@@ -47,105 +56,193 @@ class Parts:
 
     def path(self, number: int) -> Path:
         """The file of a part."""
-        return self.folder / f"{number:08d}.{'parquet' if self.parquet else 'csv'}"
+        return self.folder / f"{number:08d}.{'arrow' if self.parquet else 'csv'}"
 
     def write(self, number: int, frame: pd.DataFrame) -> None:
         """Keep a part, whole or not at all."""
-        try:
+        with whole_file(self.path(number)) as beside:
+            if self.parquet:
+                _write_arrow(frame, beside)
+            else:
+                frame.to_csv(beside, header=number == 0, lineterminator="\n")
+
+    def read(self, number: int, like: pd.DataFrame) -> Any:
+        """A part that was kept."""
+        if self.parquet:
+            return _read_arrow(self.path(number)).to_pandas()
+        names = [str(like.index.name), *like.columns]
+        types = {name: dtype for name, dtype in like.dtypes.items() if dtype != "str"}
+        options: dict[str, Any] = {"names": names, "index_col": 0, "dtype": types, "header": None}
+        return pd.read_csv(self.path(number), skiprows=int(number == 0), **options)
+
+    @contextmanager
+    def growing(self) -> Iterator[Keep]:
+        """Keeps parts, which come in their order, and adds each to the result; at the end nothing else is left."""
+        with self._held(), ThreadPoolExecutor(1) as writer:
+            beside = self.folder / "whole"
+            compressed = self.out.name.lower().endswith(".gz")
+            whole: _Whole = _Parquet(beside) if self.parquet else _Csv(beside, compressed)
+            last: list[Future[None]] = []
+
+            def keep(number: int, frame: pd.DataFrame | None) -> None:
+                # One part is written while the next is worked on; what goes wrong with it is said then.
+                if last:
+                    last.pop().result()
+                last.append(writer.submit(self._kept, whole, number, frame))
+
+            try:
+                yield keep
+                if last:
+                    last.pop().result()
+            finally:
+                writer.shutdown()
+                with self._writable():
+                    whole.close()
+            with self._writable():
+                os.replace(beside, self.out)
+            for path in self.folder.glob("0*"):
+                path.unlink()
+
+    def _kept(self, whole: _Whole, number: int, frame: pd.DataFrame | None) -> None:
+        if frame is not None:
+            self.write(number, frame)
+        with self._writable():
+            whole.add(self.path(number))
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """The folder, for this run alone; afterwards it is there if parts are."""
+        with self._writable():
             self.folder.mkdir(exist_ok=True)
+            run = (self.folder / "run").open("a+", encoding="utf-8")
+        with run:
+            self._lock(run)
+            try:
+                yield
+            finally:
+                if not any(self.folder.glob("0*")):
+                    shutil.rmtree(self.folder)
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise InvalidInputError(
                 f"{self.out}: expected a file that can be written, got: {error}"
             ) from error
-        with whole_file(self.path(number)) as beside:
-            if self.parquet:
-                # Quick to write and to read again: the result is what has to be small.
-                frame.to_parquet(beside, compression=None, use_dictionary=_texts(frame))
-            else:
-                frame.to_csv(beside, header=False, lineterminator="\n")
 
-    def read(self, number: int, like: pd.DataFrame) -> pd.DataFrame:
-        """A part that was kept."""
-        if self.parquet:
-            return pd.read_parquet(self.path(number))
-        names = [str(like.index.name), *like.columns]
-        types = {name: dtype for name, dtype in like.dtypes.items() if dtype != "str"}
-        options: dict[str, Any] = {"names": names, "index_col": 0, "dtype": types, "header": None}
-        frame: pd.DataFrame = pd.read_csv(self.path(number), **options)
-        return frame
-
-    def join(self, count: int, first: pd.DataFrame) -> None:
-        """All parts in one file, and nothing else left of them."""
-        paths = [self.path(number) for number in range(count)]
-        with whole_file(self.out) as beside:
-            if self.parquet:
-                _join_parquet(paths, beside)
-            else:
-                header = first.iloc[:0].to_csv(lineterminator="\n").encode()
-                _join_csv(paths, beside, header, compressed=self.out.name.lower().endswith(".gz"))
-        shutil.rmtree(self.folder)
+    def _lock(self, run: Any) -> None:
+        if sys.platform == "win32":
+            return
+        try:
+            # Whoever is killed lets go.
+            fcntl.flock(run, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            run.seek(0)
+            raise InvalidInputError(
+                f"{self.out}: expected one run that writes it, got another that asks the same: process {run.read()}. "
+                "Wait for it, or end it: this command goes on where it was"
+            ) from None
+        run.truncate(0)
+        run.write(str(os.getpid()))
+        run.flush()
 
 
-def _texts(frame: pd.DataFrame) -> list[str]:
-    return [str(name) for name, dtype in frame.dtypes.items() if not is_numeric_dtype(dtype)]
+def _write_arrow(frame: pd.DataFrame, path: Path) -> None:
+    """Quick to write and to read again: the result is what has to be small."""
+    import pyarrow  # type: ignore[import-untyped]
+
+    table = pyarrow.Table.from_pandas(frame)
+    with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as ipc:
+        ipc.write_table(table)
 
 
-def _join_parquet(paths: list[Path], beside: Path) -> None:
-    from pyarrow import parquet  # type: ignore[import-untyped]
+def _read_arrow(path: Path) -> Any:
+    import pyarrow
 
-    schema = parquet.read_schema(paths[0])
-    texts = [name for name in schema.names if str(schema.field(name).type).endswith("string")]
-    with parquet.ParquetWriter(beside, schema, use_dictionary=texts) as writer:
-        for path in paths:
-            writer.write_table(parquet.read_table(path))
+    with pyarrow.memory_map(str(path)) as file:
+        return pyarrow.ipc.open_file(file).read_all()
 
 
-def _join_csv(paths: list[Path], beside: Path, header: bytes, *, compressed: bool) -> None:
-    with beside.open("wb") as plain:
+class _Whole(Protocol):
+    """The result as it grows."""
+
+    def add(self, part: Path) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Parquet:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.writer: Any = None
+
+    def add(self, part: Path) -> None:
+        from pyarrow import parquet
+
+        table = _read_arrow(part)
+        if self.writer is None:
+            texts = [one.name for one in table.schema if str(one.type).endswith("string")]
+            self.writer = parquet.ParquetWriter(self.path, table.schema, use_dictionary=texts)
+        self.writer.write_table(table)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+class _Csv:
+    def __init__(self, path: Path, compressed: bool) -> None:
+        self.plain = path.open("wb")
         # Without the name and the time, which would be others every time.
-        file: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if compressed else plain
-        file.write(header)
-        for path in paths:
-            with path.open("rb") as part:
-                shutil.copyfileobj(part, file)
+        self.file: Any = self.plain
         if compressed:
-            file.close()
+            self.file = gzip.GzipFile("", "wb", fileobj=self.plain, mtime=0)
+
+    def add(self, part: Path) -> None:
+        with part.open("rb") as file:
+            shutil.copyfileobj(file, self.file)
+
+    def close(self) -> None:
+        self.file.close()
+        self.plain.close()
 
 
 def answers(
-    function: BatchFunction,
-    batches: Iterable[pd.DataFrame],
+    function: Callable[[T], pd.DataFrame],
+    batches: Iterable[T],
     *,
+    verb: str,
+    like: pd.DataFrame,
     total: int,
     out: Path | None,
     question: str,
     n_jobs: int,
 ) -> Iterator[pd.DataFrame]:
-    """The answers, batch by batch in order; with `out`, kept as they come and joined there at the end."""
-    parts = None if out is None else Parts.of(out, question)
-    work = (
-        (number, None if parts is not None and parts.path(number).exists() else batch)
-        for number, batch in enumerate(batches)
-    )
-    first: pd.DataFrame | None = None
-    bar = progress_bar(function.verb, total, wanted=None, long=_LONG)
+    """The answers, batch by batch in order, all `like` that; with `out`, kept as they come and joined there."""
+    bar = progress_bar(verb, total, wanted=None, long=_LONG, lines=True)
     with jobs(n_jobs), bar as advance:
-        count = 0
-        for number, answer in spread(partial(_answer, function), work):
-            if parts is not None and answer is not None:
-                parts.write(number, answer)
-            frame = parts.read(number, function.meta) if answer is None and parts else answer
-            assert frame is not None
-            first = frame if first is None else first
-            count = number + 1
-            advance(len(frame))
-            yield frame
-    if parts is not None and first is not None:
-        parts.join(count, first)
+        if out is None:
+            for frame in spread(function, ahead(batches)):
+                advance(len(frame))
+                yield frame
+            return
+        parts = Parts.of(out, question)
+        with parts.growing() as keep:
+            work = (
+                (number, None if parts.path(number).exists() else batch)
+                for number, batch in enumerate(ahead(batches))
+            )
+            for number, answer in spread(partial(_answer, function), work):
+                keep(number, answer)
+                frame = parts.read(number, like) if answer is None else answer
+                advance(len(frame))
+                yield frame
 
 
 def _answer(
-    function: BatchFunction, part: tuple[int, pd.DataFrame | None]
+    function: Callable[[T], pd.DataFrame], part: tuple[int, T | None]
 ) -> tuple[int, pd.DataFrame | None]:
     number, batch = part
     return number, None if batch is None else _numbered(function(batch))
@@ -166,7 +263,9 @@ def question_of(verb: str, options: object, **others: object) -> str:
     said = {field.name: getattr(options, field.name) for field in fields(options)} | others  # type: ignore[arg-type]
     lines = [hf.__version__, verb]
     for name, value in sorted(said.items()):
-        lines.append(f"{name}={_identity(value) if isinstance(value, Path) else repr(value)}")
+        listed = value if isinstance(value, list) else [value]
+        parts = [_identity(one) if isinstance(one, Path) else repr(one) for one in listed]
+        lines.append(f"{name}={','.join(parts)}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -122,8 +122,8 @@ def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     counts = _Counts(function)
     started = time.perf_counter()
     for part in answers(
-        function, asked.people(batches, question["space"]), total=min(total, asked.rows or total), out=out,
-        question=question_of("explain", asked), n_jobs=n_jobs,
+        function, asked.people(batches, question["space"]), verb="explain", like=function.meta,
+        total=min(total, asked.rows or total), out=out, question=question_of("explain", asked), n_jobs=n_jobs,
     ):  # fmt: skip
         counts.add(part)
     seconds = time.perf_counter() - started

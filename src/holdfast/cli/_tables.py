@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -36,8 +35,8 @@ def read_table(
 ) -> pd.DataFrame:
     """The table in a file, keyed by the column `index`, without the columns `drop`.
 
-    A key in a CSV file is the text that is written there: 007 is not 7, and NA may be someone's initials. So is a
-    label, where the space says that all labels of its column are text.
+    A key is text, whatever the kind of file: 007 is not 7, and NA may be someone's initials. So is a label in a CSV
+    file, where the space says that all labels of its column are text.
     """
     return pd.concat(TableFile(path, index, tuple(drop), space).batches(None))
 
@@ -69,13 +68,15 @@ class TableFile:
             raise InvalidInputError(f"{self.path}: expected at least one row, got none")
 
     def _keyed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        if self.index is not None and frame.index.name == self.index:
+            frame = frame.reset_index()
         for column in [*([] if self.index is None else [self.index]), *self.drop]:
             if column not in frame.columns:
                 raise InvalidInputError(
                     f"{self.path}: expected a column {column!r}, got {list(frame.columns)}{_hint(frame)}"
                 )
         frame = frame.rename_axis("row") if self.index is None else frame.set_index(self.index)
-        return frame.drop(columns=list(self.drop))
+        return frame.drop(columns=[name for name in self.drop if name != self.index])
 
     def _parquet(self, size: int | None) -> Iterator[pd.DataFrame]:
         """Row groups as they come, cut into batches that do not depend on how large they are."""
@@ -89,10 +90,17 @@ class TableFile:
                 batch = batch.slice(waiting[-1].num_rows)
                 n += waiting[-1].num_rows
                 if n == size:
-                    yield _frame(pyarrow.Table.from_batches(waiting), source)
+                    yield self._frame(pyarrow.Table.from_batches(waiting), source)
                     waiting, n = [], 0
         if waiting:
-            yield _frame(pyarrow.Table.from_batches(waiting), source)
+            yield self._frame(pyarrow.Table.from_batches(waiting), source)
+
+    def _frame(self, table: Any, source: Any) -> pd.DataFrame:
+        place = table.schema.get_field_index(self.index or "")
+        if place >= 0:
+            table = table.set_column(place, self.index, table.column(place).cast("string"))
+        frame: pd.DataFrame = table.replace_schema_metadata(source.schema.metadata).to_pandas()
+        return frame
 
     def _csv(self, size: int | None) -> Iterator[pd.DataFrame]:
         chunks = self._chunks(size, {})
@@ -150,6 +158,8 @@ def dataset(path: Path) -> Any:
     """A Parquet file, a folder of them, or one that is partitioned by the names of its folders; all of one schema."""
     from pyarrow import dataset as arrow
 
+    if path.is_dir():
+        _refuse_strays(path)
     source = arrow.dataset(path, format="parquet", partitioning="hive")
     for fragment in source.get_fragments():
         own = fragment.physical_schema
@@ -170,24 +180,25 @@ def dataset(path: Path) -> Any:
     return source
 
 
+def _refuse_strays(folder: Path) -> None:
+    """Refuse a file of another kind by its name; those whose names begin with _ or . are not read at all."""
+    for file in sorted(folder.rglob("*")):
+        hidden = any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
+        if hidden or not file.is_file():
+            continue
+        with file.open("rb") as opened:
+            if opened.read(4) != b"PAR1":
+                raise FileFormatError(
+                    f"{file}: expected nothing but Parquet files in {folder}, got a file of another kind; move it, or "
+                    "let its name begin with _"
+                )
+
+
 def _row_groups(source: Any) -> Iterator[Any]:
-    """Its record batches, the next row group read while this one is worked on, and no more: they may be large."""
-    groups = (group for one in source.get_fragments() for group in one.split_by_row_group())
-    with ThreadPoolExecutor(1) as reader:
-
-        def read_next() -> Any:
-            group = next(groups, None)
-            return None if group is None else reader.submit(group.to_table, schema=source.schema)
-
-        waiting = read_next()
-        while waiting is not None:
-            table, waiting = waiting.result(), read_next()
-            yield from table.to_batches(max_chunksize=_ROWS)
-
-
-def _frame(table: Any, source: Any) -> pd.DataFrame:
-    frame: pd.DataFrame = table.replace_schema_metadata(source.schema.metadata).to_pandas()
-    return frame
+    """Its record batches, a row group after the other: they may be large."""
+    for fragment in source.get_fragments():
+        for group in fragment.split_by_row_group():
+            yield from group.to_table(schema=source.schema).to_batches(max_chunksize=_ROWS)
 
 
 def _csv_parts(path: Path, size: int | None, **options: Any) -> Iterator[pd.DataFrame]:

@@ -99,9 +99,10 @@ def column_numbers(series: pd.Series, name: Name, storage: Storage) -> Floats:
     if storage.precision == "integer":
         bad = (np.rint(numbers) != numbers) | (np.abs(numbers) > _LARGEST_WHOLE)
         if bad.any():
-            value = float(numbers[np.flatnonzero(bad)[0]])
+            row = int(np.flatnonzero(bad)[0])
             raise InvalidInputError(
-                f"column {name!r}: expected whole numbers up to 2**53, got {value}"
+                f"column {name!r}: expected whole numbers up to 2**53, got {numbers[row]} in "
+                f"{row_words(row, series.index)}"
             )
     return numbers
 
@@ -116,8 +117,11 @@ def column_codes(series: pd.Series, name: Name, categories: Sequence[Label]) -> 
     places = [*map(positions.get, values)]
     if None in places or (codes < 0).any():
         _refuse_missing(series, name)
+        unknown = places.index(None)
+        row = int(np.flatnonzero(codes == unknown)[0])
         raise InvalidInputError(
-            f"column {name!r}: expected one of {list(categories)}, got {values[places.index(None)]!r}"
+            f"column {name!r}: expected one of {list(categories)}, got {values[unknown]!r} in "
+            f"{row_words(row, series.index)}"
         )
     return np.array(places, dtype=np.float64)[codes]
 

@@ -34,10 +34,8 @@ def read_question(
     threshold: Any = None,
 ) -> Task:
     """Check every argument of `explain` and bring X into the model's variables."""
-    if not isinstance(generator, Generator):
-        raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {generator!r}")
     loaded = load_model(model, threshold)
-    space = find_space(loaded, X, space, generator.example_table())
+    space = space_for(loaded, X, space, generator)
     task = read_people(loaded, space.as_frame(X), space, target=target, changes=changes)
     return replace(
         task,
@@ -74,6 +72,15 @@ def read_people(
         decider=None if changes is None else decider_for(loaded, changes),
         frame=table,
     )
+
+
+def space_for(
+    loaded: Model, X: Any, space: FeatureSpace | None, generator: Generator
+) -> FeatureSpace:
+    """The caller's space, or the one that a generator's advice is in without it."""
+    if not isinstance(generator, Generator):
+        raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {generator!r}")
+    return find_space(loaded, X, space, generator.example_table())
 
 
 def find_space(

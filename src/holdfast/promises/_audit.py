@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import checker
-from holdfast._classifier import Ints
 from holdfast._files import Place
 from holdfast._given import whole_number
+from holdfast._network import Floats, Ints
 from holdfast._parallel import jobs, spread, workers
 from holdfast._progress import progress_bar
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.promises._audit_result import STATUSES, Audit, Group
-from holdfast.promises._auditor import Auditor, Judged, Newcomer
+from holdfast.promises._audit_result import STATUSES, Audit, AuditTotals, Group
+from holdfast.promises._auditor import Auditor, Newcomer
 from holdfast.promises._ledger import Ledger
 from holdfast.promises._ledger_file import LedgerFile
 from holdfast.promises._ledger_read import overviews
@@ -86,111 +88,158 @@ def audit(
     ...     [str(audit(ledger, classifier(weight)).status[0]) for weight in (1.01, 1.5, 0.5)]
     ['KEPT_FOR_CERTAIN', 'KEPT', 'BROKEN']
     """
-    batch = whole_number(batch, "batch", least=1)
     if not isinstance(ledger, Ledger):
         with Ledger(ledger, create=False) as opened:
             return audit(
                 opened, model, space=space, threshold=threshold, radius=radius, batch=batch, n_jobs=n_jobs,
                 progress=progress,
             )  # fmt: skip
-    if space is not None and not isinstance(space, FeatureSpace):
-        raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
-    last, head = ledger.end
-    promised = ledger.terms
-    pages = []
-    groups = []
-    spans = [ledger.file.spans(terms.hash, last) for terms in promised]
-    newcomer = Newcomer.of(model, space, threshold, promised)
-    _check_complete(spans, last)
-    codes = np.zeros(last, np.int8)
-    margin = np.full(last, np.nan)
-    targets = np.empty(last, dtype=object)
-    left = np.full(last, np.nan) if radius else None
-    bar = progress_bar("audit", last, wanted=progress, long=_LONG)
+    plan = AuditPlan.of(ledger, model, space=space, threshold=threshold, radius=radius, batch=batch)
+    bar = progress_bar("audit", plan.last, wanted=progress, long=_LONG)
+    done = []
     with jobs(n_jobs), bar as advance:
-        for terms, mine in zip(promised, spans, strict=True):
-            auditor = Auditor(newcomer, terms, ledger, mine, batch)
-            totals = np.zeros(len(STATUSES), dtype=np.int64)
-            labels = as_objects([*terms.classifier.classes.tolist(), None])
-            for some in _in_parts(auditor, ledger, mine, batch, radius):
-                for places, judged, promised_classes, own in some.rows:
-                    codes[places] = judged.codes
-                    margin[places] = judged.margin
-                    # What was erased has a class beyond all others.
-                    targets[places] = labels[np.minimum(promised_classes, len(labels) - 1)]
-                    if left is not None:
-                        left[places] = judged.left
-                    totals += np.bincount(judged.codes, minlength=len(STATUSES))
-                    pages += own
-                    advance(len(judged.codes))
-                auditor.used_fold |= some.used_fold
+        alone = len(plan.parts) < 2 or workers() == 1
+        judge = partial(plan.judge, file=ledger.file) if alone else plan.judge
+        for part in map(judge, plan.parts) if alone else spread(judge, plan.parts):
+            done.append(part)
+            advance(len(part))
+    left = [part.radius_left for part in done if part.radius_left is not None]
+    return Audit(
+        **vars(plan.totals(part.groups for part in done)),
+        pages=tuple(page for part in done for page in part.pages),
+        codes=np.concatenate([part.codes for part in done]),
+        targets=np.concatenate([part.targets for part in done]),
+        margin=np.concatenate([part.margin for part in done]),
+        radius_left=np.concatenate(left) if left else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class AuditPlan:
+    """An audit before it is done: who judges the promises under each of the terms, and parts of the ledger to judge.
+
+    A part is the promises from one number on to another; parts are judged by themselves, in any order and by any
+    process that can read the ledger's file, and what is said of all is put together from what is said of each.
+    """
+
+    file: Path
+    auditors: tuple[Auditor, ...]
+    parts: tuple[tuple[int, int], ...]
+    nothing: AuditTotals
+    radius: bool
+
+    @classmethod
+    def of(
+        cls,
+        ledger: Ledger,
+        model: object,
+        *,
+        space: FeatureSpace | None,
+        threshold: Any,
+        radius: bool,
+        batch: int = _BATCH,
+    ) -> AuditPlan:
+        """What depends on all promises: how the new model compares with the models of their day."""
+        batch = whole_number(batch, "batch", least=1)
+        if space is not None and not isinstance(space, FeatureSpace):
+            raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
+        last, head = ledger.end
+        promised = ledger.terms
+        spans = [ledger.file.spans(terms.hash, last) for terms in promised]
+        newcomer = Newcomer.of(model, space, threshold, promised)
+        firsts = _check_complete(spans, last)
+        totals = AuditTotals(
+            (),
+            fingerprint(newcomer.loaded.classifier),
+            None if space is None else checker.sha256(space.to_dict()),
+            newcomer.threshold,
+            head,
+        )
+        auditors = (
+            Auditor(newcomer, terms, ledger, mine, batch)
+            for terms, mine in zip(promised, spans, strict=True)
+        )
+        cuts = firsts[np.flatnonzero(np.diff((firsts - 1) // (_PART * batch))) + 1].tolist()
+        parts = tuple(pairwise([1, *cuts, last + 1]))
+        return cls(ledger.file.path, tuple(auditors), parts, totals, radius)
+
+    @property
+    def last(self) -> int:
+        """How many promises there are."""
+        return self.parts[-1][1] - 1
+
+    def judge(self, part: tuple[int, int], file: LedgerFile | None = None) -> Audit:
+        """What becomes of the promises from one number on to another."""
+        if file is None:
+            opened = LedgerFile(self.file, create=False)
+            try:
+                return self.judge(part, opened)
+            finally:
+                opened.connection.close()
+        first, n = part[0], part[1] - part[0]
+        codes = np.zeros(n, np.int8)
+        margin, left = np.full(n, np.nan), np.full(n, np.nan)
+        targets = np.empty(n, dtype=object)
+        pages = []
+        for auditor, spans in self._spans(part):
+            labels = as_objects([*auditor.terms.classifier.classes.tolist(), None])
+            for rows in overviews(file, auditor.terms, spans, auditor.batch):
+                judged, places = auditor.judge(rows, self.radius), rows.places(first)
+                codes[places], margin[places], left[places] = judged
+                # What was erased has a class beyond all others.
+                targets[places] = labels[np.minimum(rows.targets, len(labels) - 1)]
+                pages += [(one.first, one.size, one.date.strip(), one.keys) for one in rows.pages]
+        return Audit(
+            **vars(self.totals([self.groups(part, codes, margin)])),
+            pages=tuple(sorted(pages)),
+            codes=codes,
+            targets=targets,
+            margin=margin,
+            radius_left=left if self.radius else None,
+            first=first,
+        )
+
+    def _spans(self, part: tuple[int, int]) -> Iterator[tuple[Auditor, Ints]]:
+        """The pages of a part, by who judges them."""
+        for auditor in self.auditors:
+            yield auditor, auditor.spans[slice(*np.searchsorted(auditor.spans[:, 0], part))]
+
+    def groups(
+        self, part: tuple[int, int], codes: NDArray[np.int8], margin: Floats
+    ) -> tuple[Group, ...]:
+        """What is said of a part's promises by the terms they were made under."""
+        groups = []
+        for auditor, spans in self._spans(part):
+            starts, sizes = spans.T
+            # The places of all promises in these pages, page after page.
+            places = np.arange(sizes.sum()) + np.repeat(
+                starts - part[0] - np.cumsum(sizes) + sizes, sizes
+            )
+            counts = np.bincount(codes[places], minlength=len(STATUSES))
+            used = auditor.by_fold(self.radius) and (np.abs(margin[places]) > auditor.slack).any()
             groups.append(
                 Group(
-                    terms=terms,
+                    terms=auditor.terms,
                     how=auditor.comparison.how,
                     why_not=auditor.comparison.why_not,
                     distance=auditor.distance,
                     inside=auditor.inside,
-                    totals=dict(zip(STATUSES, totals.tolist(), strict=True)),
-                    margin_error=auditor.slack if auditor.used_fold else 0.0,
+                    totals=dict(zip(STATUSES, counts.tolist(), strict=True)),
+                    margin_error=auditor.slack if used else 0.0,
                 )
             )
-    return Audit(
-        pages=tuple(sorted(pages)),
-        codes=codes,
-        targets=targets,
-        margin=margin,
-        radius_left=left,
-        groups=tuple(groups),
-        model=fingerprint(newcomer.loaded.classifier),
-        space=None if space is None else checker.sha256(space.to_dict()),
-        threshold=newcomer.threshold,
-        head=head,
-    )
+        return tuple(groups)
 
-
-class _Part(NamedTuple):
-    """What came of some pages: for each overview its places, what became of them, their classes and their pages."""
-
-    rows: list[tuple[Any, Judged, NDArray[np.uint16], list[tuple[int, int, str, str]]]]
-    used_fold: bool
-
-
-def _in_parts(
-    auditor: Auditor, ledger: Ledger, spans: Ints, batch: int, radius: bool
-) -> Iterator[_Part]:
-    """The pages with these (first, size) by parts of as many promises, whoever judges them; in their order."""
-    ends = np.cumsum(spans[:, 1])
-    cuts = np.flatnonzero(np.diff((ends - 1) // (_PART * batch))) + 1
-    parts = np.split(spans, cuts) if len(spans) else []
-    if len(parts) < 2 or workers() == 1:
-        return (_judge_part(auditor, ledger.file, batch, radius, part) for part in parts)
-    return spread(partial(_judge_part, auditor, ledger.file.path, batch, radius), parts)
-
-
-def _judge_part(
-    auditor: Auditor, file: LedgerFile | Path, batch: int, radius: bool, spans: Ints
-) -> _Part:
-    if isinstance(file, Path):
-        opened = LedgerFile(file, create=False)
-        try:
-            return _judge_part(auditor, opened, batch, radius, spans)
-        finally:
-            opened.connection.close()
-    done = [
-        (
-            rows.places,
-            auditor.judge(rows, radius),
-            rows.targets,
-            [(page.first, page.size, page.date.strip(), page.keys) for page in rows.pages],
+    def totals(self, parts: Iterable[tuple[Group, ...]]) -> AuditTotals:
+        """What is said of all promises, from what is said of each part."""
+        return replace(
+            self.nothing,
+            groups=tuple(reduce(Group.merged, own) for own in zip(*parts, strict=True)),
         )
-        for rows in overviews(file, auditor.terms, spans, batch)
-    ]
-    return _Part(done, auditor.used_fold)
 
 
-def _check_complete(spans: list[Ints], last: int) -> None:
-    """Refuse to speak for a ledger whose pages do not have every promise, each once."""
+def _check_complete(spans: list[Ints], last: int) -> Ints:
+    """Where pages begin; refuses to speak for a ledger whose pages do not have every promise, each once."""
     seen = np.concatenate([np.empty((0, 2), np.int64), *spans])
     seen = seen[np.argsort(seen[:, 0], kind="stable")]
     ends = seen[:, 0] + seen[:, 1] - 1
@@ -200,3 +249,4 @@ def _check_complete(spans: list[Ints], last: int) -> None:
             f"{len(np.unique(seen[:, 0]))} of them different: the file is damaged or was tampered with; `verify` says "
             "where"
         )
+    return seen[:, 0]

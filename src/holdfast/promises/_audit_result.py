@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -89,6 +89,12 @@ class Group:
     totals: dict[Status, int]
     margin_error: float = 0.0
 
+    def merged(self, other: Group) -> Group:
+        """The same terms, with the promises of another part of the ledger."""
+        totals = {status: count + other.totals[status] for status, count in self.totals.items()}
+        error = max(self.margin_error, other.margin_error)
+        return replace(self, totals=totals, margin_error=error)
+
     def __repr__(self) -> str:
         return f"Group({self.terms!r}, distance {self.distance:.4g}: {_listed(self.totals)})"
 
@@ -116,7 +122,71 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit(Shown):
+class AuditTotals:
+    """What an audit says of all promises together.
+
+    Attributes
+    ----------
+    groups
+        The promises by the terms they were made under.
+    model, space, threshold
+        The hashes of the new model's parameters (or its content) and of its feature space (None: that of each
+        promise), and its threshold.
+    head
+        The ledger's head when it was audited.
+    """
+
+    groups: tuple[Group, ...]
+    model: str
+    space: str | None
+    threshold: Threshold
+    head: str
+
+    def __len__(self) -> int:
+        return sum(self.totals.values())
+
+    @property
+    def totals(self) -> dict[Status, int]:
+        """How many promises have each status."""
+        return {status: sum(own.totals[status] for own in self.groups) for status in STATUSES}
+
+    @property
+    def n_broken(self) -> int:
+        """How many promises the new model does not keep: BROKEN or UNREADABLE."""
+        return self.totals[Status.BROKEN] + self.totals[Status.UNREADABLE]
+
+    @property
+    def kept(self) -> bool:
+        """Whether every promise is kept: what a gate before promotion asks."""
+        return not self.n_broken
+
+    @property
+    def words(self) -> str:
+        """The outcome in one sentence."""
+        return (
+            f"{self.n_broken:,} of {len(self):,} promises are not kept"
+            if self.n_broken
+            else f"All {len(self):,} promises are kept"
+        )
+
+    def to_dict(self) -> Document:
+        """Everything but the single promises, as plain JSON-able data."""
+        return {
+            "format": "holdfast-audit",
+            "version": 1,
+            "promises": len(self),
+            "kept": self.kept,
+            "totals": {str(status): count for status, count in self.totals.items()},
+            "model": self.model,
+            "space": self.space,
+            "threshold": self.threshold,
+            "ledger_head": self.head,
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Audit(AuditTotals, Shown):
     """What `audit` found, one entry for each promise in the order of the ledger.
 
     Attributes
@@ -134,13 +204,11 @@ class Audit(Shown):
     radius_left
         How far the model may move from here before the promise can break, in the unit of the promise's own changes;
         None unless asked for, nan where it was not computed.
-    groups
-        The promises by the terms they were made under.
-    model, space, threshold
-        The hashes of the new model's parameters (or its content) and of its feature space (None: that of each
-        promise), and its threshold.
-    head
-        The ledger's head when it was audited.
+    first
+        Where the first of these promises stands in the ledger: 1, unless it is the audit of a part.
+    groups, model, space, threshold, head
+        The promises by the terms they were made under; the hashes of the new model's parameters (or its content) and of
+        its feature space (None: that of each promise), and its threshold; the ledger's head when it was audited.
     """
 
     pages: tuple[tuple[int, int, str, str], ...]
@@ -148,11 +216,7 @@ class Audit(Shown):
     targets: Values
     margin: Floats
     radius_left: Floats | None
-    groups: tuple[Group, ...]
-    model: str
-    space: str | None
-    threshold: Threshold
-    head: str
+    first: int = 1
 
     def __len__(self) -> int:
         return int(self.codes.shape[0])
@@ -160,7 +224,7 @@ class Audit(Shown):
     @property
     def numbers(self) -> Ints:
         """Where each promise stands in the ledger: 1, 2, ..."""
-        return np.arange(1, len(self) + 1)
+        return np.arange(self.first, self.first + len(self))
 
     @property
     def keys(self) -> Values:
@@ -196,7 +260,7 @@ class Audit(Shown):
                 raise FileFormatError(
                     f"page of promise {first}: expected {size} keys, got {len(names)}"
                 )
-            keys[mine] = as_objects(names)[rows[mine] + 1 - first]
+            keys[mine] = as_objects(names)[rows[mine] + self.first - first]
         return keys
 
     @property
@@ -208,18 +272,6 @@ class Audit(Shown):
     def broken(self) -> Bools:
         """Which promises the new model does not keep: BROKEN or UNREADABLE."""
         return np.asarray((self.codes == BROKEN) | (self.codes == UNREADABLE))
-
-    @property
-    def kept(self) -> bool:
-        """Whether every promise is kept: what a gate before promotion asks."""
-        return not self.broken.any()
-
-    @property
-    def totals(self) -> dict[Status, int]:
-        """How many promises have each status."""
-        return dict(
-            zip(STATUSES, np.bincount(self.codes, minlength=len(STATUSES)).tolist(), strict=True)
-        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each promise, indexed by its number."""
@@ -242,33 +294,8 @@ class Audit(Shown):
             index=pd.Index(self.numbers[rows], name="number"),
         )
 
-    def to_dict(self) -> Document:
-        """Everything but the single promises, as plain JSON-able data."""
-        return {
-            "format": "holdfast-audit",
-            "version": 1,
-            "promises": len(self),
-            "kept": self.kept,
-            "totals": {str(status): count for status, count in self.totals.items()},
-            "model": self.model,
-            "space": self.space,
-            "threshold": self.threshold,
-            "ledger_head": self.head,
-            "groups": [group.to_dict() for group in self.groups],
-        }
-
     def __repr__(self) -> str:
         return f"Audit({len(self)} promises: {_listed(self.totals)})"
-
-    @property
-    def words(self) -> str:
-        """The outcome in one sentence."""
-        broken = int(self.broken.sum())
-        return (
-            f"{broken:,} of {len(self):,} promises are not kept"
-            if broken
-            else f"All {len(self):,} promises are kept"
-        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """How many promises are kept for certain, kept, broken and unreadable, a bar for each of the terms."""

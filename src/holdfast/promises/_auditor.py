@@ -131,7 +131,6 @@ class Auditor:
         self.inside = terms.changes is not None and self.comparison.within(terms.changes)
         self.fold = folded.at(newcomer.threshold) if isinstance(folded, Fold) else None
         self.slack = 0.0 if self.fold is None else self.fold.margin_error
-        self.used_fold = False
         # Where the new model has the classes that were promised, as they turn up.
         self.places = np.full(len(terms.classifier.classes), -1)
 
@@ -193,6 +192,10 @@ class Auditor:
             alike = alike and np.array_equal(points, loaded.variables(read))
         return alike
 
+    def by_fold(self, radius: bool) -> bool:
+        """Whether a changed scaling is in the parameters of the model that is run on the stored points."""
+        return self.fold is not None and not radius and bool(np.isfinite(self.slack))
+
     def judge(self, rows: PromisedRows, radius: bool) -> Judged:
         """The promises that their own certificate or radius covers are certain; on the others the model is run."""
         certain = (rows.radius > self.distance) | (rows.robust & self.inside)
@@ -200,7 +203,7 @@ class Auditor:
             np.int8
         )
         judged = Judged(codes, np.full(len(rows), np.nan), np.full(len(rows), np.nan))
-        if self.fold is not None and not radius and np.isfinite(self.slack):
+        if self.fold is not None and self.by_fold(radius):
             self._run_folded(self.fold.network, rows, judged)
         wanted = np.flatnonzero(judged.codes != ERASED if radius else judged.codes == UNREADABLE)
         if wanted.size:
@@ -216,7 +219,6 @@ class Auditor:
             clear = np.abs(margin) > self.slack
             judged.margin[asked[clear]] = margin[clear]
             judged.codes[asked[clear]] = np.where(kept, KEPT, BROKEN)[clear]
-            self.used_fold |= bool(clear.any())
 
     def _run(self, rows: PromisedRows, wanted: Ints, radius: bool, judged: Judged) -> None:
         """Run the model on what it reads of some promises, of which those that are certain stay so."""

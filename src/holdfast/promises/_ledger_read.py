@@ -205,13 +205,14 @@ class Overview:
         verdicts = np.concatenate([page.values("verdicts", "u1") for page in self.pages])
         self.robust = verdicts == VERDICTS.index("ROBUST")
         self.erased = verdicts == ERASED
-        # Where these promises stand among all: a slice where they lie together, which is the quicker way.
-        start = int(self.numbers[0]) - 1
-        end = int(self.numbers[-1])
-        self.places = slice(start, end) if end - start == len(self) else self.numbers - 1
 
     def __len__(self) -> int:
         return int(self.numbers.shape[0])
+
+    def places(self, first: int) -> slice | Ints:
+        """Where these promises stand from one on: a slice where they lie together, which is the quicker way."""
+        start, end = int(self.numbers[0]) - first, int(self.numbers[-1]) + 1 - first
+        return slice(start, end) if end - start == len(self) else self.numbers - first
 
     def _columns(self, names: str) -> list[Any]:
         asked = (

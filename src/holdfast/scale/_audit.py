@@ -18,10 +18,9 @@ from holdfast._network import Floats
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.promises import Ledger, Status, Terms
-from holdfast.promises._auditor import Auditor, Newcomer
+from holdfast.promises._audit import AuditPlan
+from holdfast.promises._auditor import Auditor
 from holdfast.promises._pages import restored_rows, rows_from_json
-
-_BATCH = 4096
 
 
 def audit_batch(
@@ -47,11 +46,8 @@ def read_auditors(
     if not isinstance(ledger, Ledger):
         with Ledger(ledger, create=False) as opened:
             return read_auditors(model, opened, space, threshold)
-    newcomer, last = Newcomer.of(model, space, threshold, ledger.terms), len(ledger)
-    return {
-        own.hash: Auditor(newcomer, own, ledger, ledger.file.spans(own.hash, last), _BATCH)
-        for own in ledger.terms
-    }
+    plan = AuditPlan.of(ledger, model, space=space, threshold=threshold, radius=False)
+    return {own.terms.hash: own for own in plan.auditors}
 
 
 def judge_with(

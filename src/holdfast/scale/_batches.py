@@ -19,6 +19,7 @@ from pandas.api import types
 
 from holdfast.errors import InvalidInputError, MissingExtraError
 from holdfast.generators import explain
+from holdfast.generators._reading import space_for
 from holdfast.generators._recourse import added_column
 from holdfast.importers import load_model
 from holdfast.scale._audit import audit_batch, judge_with, read_auditors
@@ -81,6 +82,10 @@ def over_batches(
     if verb == "audit":
         asked = {name: options.pop(name) for name in ("space", "threshold") if name in options}
         options["ledger"] = read_auditors(model, options["ledger"], **asked)
+    if verb == "explain":
+        loaded = load_model(model, options.get("threshold"))
+        people = example.drop(columns=list(keep))
+        options["space"] = space_for(loaded, people, options.get("space"), options["generator"])
     function = BatchFunction(verb, model, example, tuple(keep), options)
     _ = function.meta  # which refuses what cannot be declared
     return function
@@ -240,11 +245,15 @@ def _radius(model: Any, options: dict[str, Any]) -> Answer:
 
 
 def _explain_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
-    # Who has no answer has nothing in these columns.
+    # Who has no answer has nothing in these columns; and advice is in whole numbers only where the space says so.
     may_lack = {"whole numbers": "Int64", "yes or no": "boolean"}
     columns: Columns = {
         name: may_lack.get(_kind(dtype), dtype) for name, dtype in like.dtypes.items()
     }
+    for feature in options["space"].features:
+        if columns.get(feature.name) == "Int64" and not feature.labelled:
+            whole = feature.storage.precision == "integer"
+            columns[feature.name] = "Int64" if whole else float
     added = {
         "found": bool,
         "verdict": "str",

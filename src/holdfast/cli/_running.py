@@ -1,0 +1,57 @@
+"""What is said of a column of all rows, from the parts of it that went by: in as much memory for many as for few."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+
+from holdfast.cli import _screens as screens
+
+
+class Shares:
+    """How many rows have at least so much, to four digits."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[float]()
+
+    def add(self, values: pd.Series) -> None:
+        """Some more rows."""
+        self.counts.update(_four_digits(values))
+
+    def least(self, share: float) -> float:
+        """What so large a share of the rows has at least."""
+        ends = sorted(self.counts)
+        counts = np.cumsum([self.counts[end] for end in ends])
+        return ends[int(np.searchsorted(counts, (1 - share) * (counts[-1] - 1), "right"))]
+
+
+def _four_digits(values: pd.Series) -> list[float]:
+    """Rounded down, so that there are few of them however many rows there are, and `at least` stays true."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = 10.0 ** (np.floor(np.log10(values.to_numpy())) - 3)
+        down = np.floor(values / unit) * unit
+    return list(np.where(np.isfinite(down), np.minimum(down, values), values))
+
+
+class Smallest:
+    """The few rows with the least values of a column, of all that went by."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        self.rows = pd.Series(dtype=np.float64)
+
+    def add(self, part: pd.DataFrame) -> None:
+        """Some more rows."""
+        least = part[self.column].nsmallest(screens.SHOWN)
+        both = least if self.rows.empty else pd.concat([self.rows, least])
+        self.rows = both.nsmallest(screens.SHOWN)
+
+    def show(self, title: str, heading: str) -> None:
+        """A table of them."""
+        rows = ((key, f"{value:.6g}") for key, value in self.rows.items())
+        key = str(self.rows.index.name or "row")
+        screens.show_table(
+            (key, heading), rows, right=(heading,), first_width=screens.WIDE, title=title
+        )
