@@ -187,7 +187,21 @@ class _Known(pickle.Unpickler):
 
 
 @dataclass(frozen=True, eq=False)
-class TreeEnsemble(Scored):
+class Gapped(Scored):
+    """A model that knows where a row goes that lacks a value."""
+
+    def check_points(self, X: Any) -> Floats:
+        """As for every model; but a value may be missing."""
+        if self.decode is not None:
+            return super().check_points(X)
+        points = given_floats(X, "X")
+        gaps = np.isnan(points)
+        super().check_points(np.where(gaps, 0.0, points) if gaps.any() else points)
+        return points
+
+
+@dataclass(frozen=True, eq=False)
+class TreeEnsemble(Gapped):
     """Boosted trees, a forest or a single tree, with all that they compute.
 
     It reads the caller's table, as any model does that is known by its scores; unlike those its leaves and thresholds
@@ -268,16 +282,7 @@ class TreeEnsemble(Scored):
     def moved(self, by: Sequence[float], scores: float = 1.0) -> Scored:
         """A model with a constant added to a multiple of each score; its leaves are no longer known."""
         own = {part.name: getattr(self, part.name) for part in fields(Scored)}
-        return Scored(**own).moved(by, scores)
-
-    def check_points(self, X: Any) -> Floats:
-        """As for every model; but a value may be missing."""
-        if self.decode is not None:
-            return super().check_points(X)
-        points = given_floats(X, "X")
-        gaps = np.isnan(points)
-        super().check_points(np.where(gaps, 0.0, points) if gaps.any() else points)
-        return points
+        return Gapped(**own).moved(by, scores)
 
     def __repr__(self) -> str:
         forest, k = self.forest, len(self.labels)
