@@ -207,16 +207,17 @@ class Recourse(Shown):
         gap = np.where(gap < _NO_GAP, 0.0, gap)
         gap = gap if optimality_gap is None else np.fmax(gap, optimality_gap)
         answers = frame.set_axis(pd.Index(rows), axis=0).reindex(np.arange(n))
-        table = task.frame.copy()
-        for name in task.space.names:
-            table[name] = answers[name].array
+        columns = dict(task.frame.items()) | {name: answers[name] for name in task.space.names}
+        table = pd.DataFrame(
+            {name: column.array for name, column in columns.items()}, index=task.frame.index
+        )
         sentences = np.empty(n, dtype=object)
         for row, text in enumerate(reason):
             sentences[row] = (
                 text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text)
             )
         certificates, verdict = _judged(task.decider, points, task.targets, deadline)
-        return cls(
+        result = cls(
             counterfactuals=table,
             found=found,
             reason=sentences,
@@ -232,6 +233,9 @@ class Recourse(Shown):
             changes=task.changes,
             certificates=certificates,
         )
+        # Read already: `people` need not read them again.
+        vars(result)["people"] = task.people
+        return result
 
     def under(self, changes: Changes | None, *, time_limit: float | None = None) -> Recourse:
         """The same answers, judged under another Δ; rows undecided after so many seconds are UNKNOWN."""
