@@ -217,7 +217,7 @@ class Recourse(Shown):
                 text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text)
             )
         certificates, verdict = _judged(task.decider, points, task.targets, deadline)
-        result = cls(
+        return cls(
             counterfactuals=table,
             found=found,
             reason=sentences,
@@ -233,9 +233,6 @@ class Recourse(Shown):
             changes=task.changes,
             certificates=certificates,
         )
-        # Read already: `people` need not read them again.
-        vars(result)["people"] = task.people
-        return result
 
     def under(self, changes: Changes | None, *, time_limit: float | None = None) -> Recourse:
         """The same answers, judged under another Δ; rows undecided after so many seconds are UNKNOWN."""
