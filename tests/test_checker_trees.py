@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -31,8 +33,8 @@ from holdfast.promises import (
 from holdfast.verify._certify import certify_points
 from holdfast.verify._deciders import decider_for
 from test_checker import _faults
-from test_tree_changes import changes_for
 from test_trees import FULL, GAPS, MODELS, NUMBERS, Y, xgb
+from tree_changes import changes_for
 
 CASES = [
     ("xgboost, sets", 2),
@@ -210,9 +212,74 @@ def test_thresholds_and_pipelines() -> None:
             assert "another mean" in forged(document, model, fewer).reason
 
 
-def test_a_shift_of_trees_has_no_certificate() -> None:
+def test_a_threshold_on_the_first_class_is_checked(root: Path) -> None:
+    schema = json.loads((root / "docs" / "certificate.schema.json").read_text(encoding="utf-8"))
+    X, y = FULL[NUMBERS], Y[2]
+    forest = RandomForestClassifier(7, max_depth=4, random_state=0)
+    model = FixedThresholdClassifier(forest, threshold=0.3, pos_label=0).fit(X, y)
+    certs = hf.certify(model, X[:60], 1, hf.TreeChanges(leaves=0.02))
+    seen = []
+    for row in range(60):
+        try:
+            document = certificate(certs, row)
+        except NoCertificateError:
+            continue
+        seen.append(document["verdict"])
+        assert document["threshold"] | {"offsets": []} == {
+            "probability": 0.3, "offsets": [], "first": True,
+        }  # fmt: skip
+        assert [*_faults(document, schema, schema)] == []
+        report = check_certificate(document, model)
+        assert report.accepted, report
+        assert "at the threshold 0.3 on the first class" in report.reason
+        # What is proven: the least share of the first class that any ensemble can give stays below 0.3.
+        share = forest.fit(X, y).predict_proba(X[row : row + 1])[0, 0]
+        assert (document["verdict"] == "ROBUST") == (share + 0.02 < 0.3)
+    assert {*seen} == {"ROBUST", "NOT_ROBUST"}
+    stated = document["threshold"]
+    for wrong in (
+        stated | {"first": False},
+        stated | {"probability": 0.9},
+        {name: stated[name] for name in ("probability", "offsets")},
+        1.0,
+        "first",
+        ["first"],
+    ):
+        assert not forged(document, model, {"threshold": wrong}).accepted
+    boosted = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(X, y)
+    known = certificate(hf.certify(boosted, X[:1], 0, hf.TreeChanges(leaves=0.1)), 0)
+    half = {"threshold": {"probability": 0.5, "offsets": [0.0], "first": True}}
+    assert "forests of two classes" in forged(known, boosted, half).reason
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "histogram"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_shift_of_trees_is_checked(name: str, classes: int, root: Path) -> None:
+    schema = json.loads((root / "docs" / "certificate.schema.json").read_text(encoding="utf-8"))
+    make, X = MODELS[name]
+    today = hf.load_model(make(classes)).classifier
+    asked, points = today.about(X.iloc[:12].reset_index(drop=True))
+    targets, seen = asked.predict_index(points), []
+    logits = asked.logits(points)
+    for size in (0.0, 0.5, 2.0):
+        decider = decider_for(Model(asked), hf.PlausibleShift(size))
+        certs = certify_points(decider, points, targets)
+        for row in range(len(points)):
+            document = certificate(certs, row)
+            seen.append(document["verdict"])
+            assert [*_faults(document, schema, schema)] == []
+            assert check_certificate(document, today).accepted
+            own = logits[row]
+            least = abs(own[0]) if classes == 2 else own.max() - np.delete(own, targets[row]).max()
+            assert (document["verdict"] == "ROBUST") == (least > size)
+            other = {"ROBUST": "NOT_ROBUST", "NOT_ROBUST": "ROBUST"}[document["verdict"]]
+            assert "closed form" in forged(document, today, {"verdict": other}).reason
+    assert {*seen} == {"ROBUST", "NOT_ROBUST"}
+
+
+def test_a_shift_of_shares_has_no_certificate() -> None:
     model = MODELS["a tree"][0](2)
     X = GAPS[NUMBERS].iloc[:2].fillna(0.0)
     certs = hf.certify(model, X, model.predict(X), hf.PlausibleShift(0.1))
-    with pytest.raises(NoCertificateError, match="takes a network"):
+    with pytest.raises(NoCertificateError, match="logarithm of its shares"):
         certificate(certs, 0)

@@ -206,3 +206,14 @@ def test_more_that_is_refused() -> None:
         hf.load_model(proto)
     with pytest.raises(UnsupportedModelError, match="trees are no network"):
         hf.load_network(graph(WEIGHTS, PAIRS))
+
+
+def test_what_another_order_of_sums_could_tip_is_not_proven() -> None:
+    """Also under a shift: the margin that is known is ours, not the runtime's."""
+    proto = graph(WEIGHTS, PAIRS, base=[0.1], post="LOGISTIC")
+    trees, rows = hf.load_model(proto).classifier, X[:30, :2]
+    margins, error = trees.logits(rows)[:, 0], float(trees.forest.rounding()[0])
+    row = int(margins.argmax())
+    for below, robust in ((0.0, False), (error / 2, False), (100.0 * error, True)):
+        changes = hf.PlausibleShift(float(margins[row]) - below)
+        assert hf.certify(proto, rows[[row]], 1, changes).robust[0] == robust

@@ -336,3 +336,54 @@ def test_tables_of_bits_say_what_walking_says(name: str, monkeypatch: pytest.Mon
             ours = np.vstack([terms.copy() for _, terms in least(matrix)])
             walked = np.vstack([terms for _, terms in forest.least(matrix, costs, low, high)])
             np.testing.assert_array_equal(ours, walked)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "gradient boosting"])
+def test_no_logit_leaves_its_range_and_its_ends_are_met(name: str, classes: int) -> None:
+    rng, X = np.random.default_rng(classes), FULL[NUMBERS][:20]
+    if name == "gradient boosting":
+        model = MODELS[name][0](classes)
+    else:
+        make = xgboost.XGBClassifier if name == "xgboost" else lightgbm.LGBMClassifier
+        options = {"verbose": -1} if name == "lightgbm" else {}
+        model = make(n_estimators=6, n_jobs=1, **options).fit(FULL[NUMBERS], Y[classes])
+    today = hf.load_model(model).classifier
+    forest, rows = today.forest, X.to_numpy()
+    for changes in changes_for(forest, rng):
+        found = hf.output_bounds(model, X, changes, tol=1e-4)
+        assert found.lower.shape == (20, 1 if classes == 2 else 3)
+        assert found.met.all()
+        for _ in range(10):
+            logits = sampled(today, changes, rng).logits(rows)
+            assert (found.lower <= logits).all()
+            assert (logits <= found.upper).all()
+        # By hand: what each tree adds at least and at most, of the leaves that it may reach.
+        radii = changes.leaf_radii(today)
+        ends = [forest.cuts(end) for end in forest.around(changes.threshold_radii(today))]
+        for row in range(3):
+            for k in range(found.lower.shape[1]):
+                own = [
+                    np.array([way[-1] for way in ways])
+                    for ways, output in zip(
+                        forest.reachable(rows[row], *ends), forest.output, strict=True
+                    )
+                    if output == k
+                ]
+                for sign, end in ((1.0, found.lower), (-1.0, found.upper)):
+                    terms = sorted(
+                        (sign * forest.values[leaves, 0] - radii[leaves]).min() for leaves in own
+                    )
+                    gone = terms[len(terms) - changes.dropped :]
+                    worst = sign * forest.base[k] + sum(terms) - sum(max(t, 0.0) for t in gone)
+                    assert abs(sign * end[row, k] - worst + changes.shift) < 1e-4
+
+
+def test_ranges_of_what_is_no_sum_are_refused() -> None:
+    forest = MODELS["random forest"][0](2)
+    with pytest.raises(InvalidInputError, match="logits are logarithms"):
+        hf.output_bounds(forest, FULL[NUMBERS][:2], hf.TreeChanges(leaves=0.1))
+    with pytest.raises(InvalidInputError, match="expected trees"):
+        hf.output_bounds(hf.Network([[[1.0]]], [[0.0]]), [[1.0]], hf.TreeChanges(leaves=0.1))
+    with pytest.raises(InvalidInputError, match="threshold that stays"):
+        hf.output_bounds(forest, FULL[NUMBERS][:2], hf.TreeChanges(threshold=(0.4, 0.6)))

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 import xgboost
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import holdfast as hf
 from holdfast._tree_document import of_tree_document, tree_document
+from holdfast.errors import InvalidInputError
+from holdfast.importers._sklearn import Steps
 from holdfast.promises._audit_compare import compare
 from holdfast.promises._terms import Terms
 from test_trees import FULL, NUMBERS, Y
@@ -129,12 +133,59 @@ def test_no_detail_of_the_structure_may_differ(model: Any) -> None:
     assert not inside(today.behind(StandardScaler().fit(X).transform, None, 4))
 
 
-def test_trees_behind_a_pipeline_are_run(tmp_path: Path) -> None:
-    pipeline = make_pipeline(StandardScaler(), xgboost.XGBClassifier(n_estimators=4, n_jobs=1)).fit(
-        X, Y[2]
-    )
-    path = recorded(pipeline, tmp_path / "pipeline.ledger", hf.TreeChanges(leaves=0.001))
-    found = hf.audit(path, pipeline)
-    assert not found.groups[0].inside
-    assert "step before" in found.groups[0].why_not
-    assert {str(status) for status in found.to_frame()["status"]} == {"KEPT"}
+def own_step(table: Any) -> Any:
+    return table * 2.0
+
+
+def test_trees_behind_the_same_steps_are_certain_and_behind_others_are_run(tmp_path: Path) -> None:
+    changes = hf.TreeChanges(leaves=0.05)
+    booster = lightgbm.LGBMClassifier(n_estimators=5, num_leaves=6, verbose=-1, n_jobs=1)
+    model = make_pipeline(StandardScaler(), booster).fit(X, Y[2])
+    path = recorded(model, tmp_path / "pipeline.ledger", changes)
+    with hf.Ledger(path) as ledger:
+        promised = next(iter(ledger.promises(batch=1000))).counterfactuals[NUMBERS]
+        assert ledger.terms[0].classifier.forest == hf.load_model(model).classifier.forest
+    robust = hf.certify(model, promised, 1, changes).robust
+    assert 0 < robust.sum() < len(robust)
+    scaler, today = model[0], hf.load_model(booster).classifier
+    rng = np.random.default_rng(0)
+
+    def statuses(new: Any, inside: bool, why: str = "") -> Any:
+        found = hf.audit(path, new)
+        assert found.groups[0].inside == inside
+        assert why in found.groups[0].why_not
+        return np.array([str(status) for status in found.to_frame()["status"]])
+
+    # The same steps, as they are or read from a file, before leaves that moved within their radii.
+    again = pickle.loads(pickle.dumps(scaler))
+    for step in (scaler, again):
+        moved = sampled(today, changes, rng).behind(Steps((step,)), tuple(NUMBERS), len(NUMBERS))
+        found = statuses(moved, True)
+        assert ((found == CERTAIN) == robust).all()
+        assert (moved.predict(promised.to_numpy())[robust] == 1).all()
+    # Others: fitted anew, with other options, of anyone's, or none.
+    other = StandardScaler().fit(X * 1.001)
+    bare = StandardScaler(with_mean=False).fit(X)
+    mine = FunctionTransformer(own_step).fit(X)
+    for step in (other, bare, mine):
+        behind = today.with_forest(today.forest).behind(
+            Steps((step,)), tuple(NUMBERS), len(NUMBERS)
+        )
+        found = statuses(behind, False, "in another way")
+        assert (found == "KEPT").tolist() == (behind.predict(promised.to_numpy()) == 1).tolist()
+    statuses(booster, False, "in another way")
+    # A step of the caller's own is known by its name alone: nothing is certain behind it.
+    owned = make_pipeline(mine, lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1))
+    path = recorded(owned.fit(X, Y[2]), tmp_path / "own.ledger", changes)
+    assert set(statuses(owned, False, "no hash says all of")) == {"KEPT"}
+
+
+def test_rows_that_a_model_does_not_read_are_not_recorded(tmp_path: Path) -> None:
+    """A ledger keeps rows in raw units; trees fitted on scaled variables would be asked about other rows."""
+    space = hf.FeatureSpace.from_frame(X)
+    model = xgboost.XGBClassifier(n_estimators=4, n_jobs=1).fit(space.encode(X), Y[2])
+    accepted = X[model.predict(space.encode(X)) == 1].head(5)
+    with hf.Ledger(tmp_path / "a.ledger") as ledger, pytest.raises(InvalidInputError, match="raw"):
+        ledger.add_frame(
+            model, X.head(5), accepted.set_axis(X.index[:5]), target=1, changes=CHANGES, space=space
+        )

@@ -22,7 +22,8 @@ def changes_for(forest: Any, rng: np.random.Generator) -> list[hf.TreeChanges]:
 
 def sampled(today: hf.TreeEnsemble, changes: hf.TreeChanges, rng: np.random.Generator) -> Any:
     """An ensemble of the set, mostly at its ends."""
-    forest, radii = today.forest, changes.leaf_radii(today)[:, None]
+    # A hair inside, since sums round.
+    forest, radii = today.forest, changes.leaf_radii(today)[:, None] * (1.0 - 2.0**-40)
     low, high = forest.around(changes.threshold_radii(today))
     ends = rng.choice([-1.0, 1.0], forest.values.shape)
     values = forest.values + (ends if rng.random() < 0.5 else ends * rng.random(ends.shape)) * radii

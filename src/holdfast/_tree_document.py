@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from holdfast._forest import Forest
-from holdfast._trees import TreeEnsemble, Votes
+from holdfast._trees import Recorded, TreeEnsemble, Votes, steps_digest
 from holdfast.errors import UnsupportedModelError
 
 FORMAT, VERSION = "holdfast-trees", 1
@@ -28,7 +28,7 @@ _PLAIN = ("divisor", "zero", "compare")
 
 
 def tree_document(trees: TreeEnsemble) -> dict[str, Any]:
-    """All that the trees compute of a row, and how a table becomes one; what a pipeline does before is left out.
+    """All that the trees compute of a row, and how a table becomes one; of what a pipeline does before, the hash.
 
     Examples
     --------
@@ -69,12 +69,13 @@ def tree_document(trees: TreeEnsemble) -> dict[str, Any]:
             "ordered": bool(forest.ordered),
             "raw": trees.raw,
             "tie": int(trees.tie),
+            **({} if votes.before is None else {"before": steps_digest(votes.before)}),
         },
     }
 
 
 def of_tree_document(document: dict[str, Any]) -> TreeEnsemble:
-    """The trees that a document is about, to compare others with; nothing is known of a pipeline before them."""
+    """The trees that a document is about, to compare others with; of steps before them it has the hash alone."""
     kinds = {"missing_left": np.bool_, "sets": np.bool_, "values": np.float64, "base": np.float64}
     lists: dict[str, Any] = {
         name: np.array(document[name], dtype=kinds.get(name, np.int32)) for name in _LISTS
@@ -101,6 +102,7 @@ def of_tree_document(document: dict[str, Any]) -> TreeEnsemble:
         shares=document["shares"],
         band=document["band"],
         odds=reading["odds"],
+        before=Recorded(reading["before"]) if "before" in reading else None,
     )
     classes = tuple(document["classes"])
     return TreeEnsemble(votes, classes, columns, width, raw=reading["raw"], tie=reading["tie"])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from typing import Any
 
 import joblib
@@ -15,6 +19,11 @@ from holdfast._forest import Forest, check_codes
 from holdfast._given import given_floats
 from holdfast._scored import Scored, log_odds
 from holdfast.errors import InvalidInputError
+
+# What steps before trees may be made of, so that a hash says all about them.
+_LIBRARIES = {
+    "_codecs", "builtins", "collections", "copyreg", "functools", "holdfast", "numpy", "scipy", "sklearn",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,8 +139,69 @@ class Votes:
         return replace(self, bar=threshold, first=first)
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What was done to a table before some trees, known by the hash of all that was fitted; it cannot be run."""
+
+    digest: str
+
+    def __call__(self, table: Any) -> Any:
+        raise InvalidInputError("model: expected steps before the trees, got only their hash")
+
+
+def steps_digest(before: Callable[[Any], Any] | None) -> str | None:
+    """A hash of steps before trees, with all that they were fitted to; None where code of others decides too.
+
+    Equal hashes are of equal steps of the same versions of the same libraries. What is pickled by its name, such as a
+    function of the caller's, may do something else under the same name.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> first, second = (StandardScaler().fit([[1.0], [b]]).transform for b in (2.0, 3.0))
+    >>> steps_digest(first) == steps_digest(first), steps_digest(first) == steps_digest(second)
+    (True, False)
+    >>> steps_digest(lambda table: table) is None
+    True
+    """
+    if isinstance(before, Recorded):
+        return before.digest
+    try:
+        _Known(io.BytesIO(pickle.dumps(before))).load()
+        found: str = joblib.hash(before, hash_name="sha1")
+        versions = [import_module(name).__version__ for name in ("numpy", "scipy", "sklearn")]
+    # Anyone's code may be in it, and raise anything.
+    except Exception:
+        return None
+    return hashlib.sha256(" ".join([found, *versions]).encode()).hexdigest()
+
+
+class _Known(pickle.Unpickler):
+    """Reads nothing but what libraries define whose versions are known."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class or a function by its name."""
+        if module.partition(".")[0] not in _LIBRARIES:
+            raise pickle.UnpicklingError(module)
+        return super().find_class(module, name)
+
+
 @dataclass(frozen=True, eq=False)
-class TreeEnsemble(Scored):
+class Gapped(Scored):
+    """A model that knows where a row goes that lacks a value."""
+
+    def check_points(self, X: Any) -> Floats:
+        """As for every model; but a value may be missing."""
+        if self.decode is not None:
+            return super().check_points(X)
+        points = given_floats(X, "X")
+        gaps = np.isnan(points)
+        super().check_points(np.where(gaps, 0.0, points) if gaps.any() else points)
+        return points
+
+
+@dataclass(frozen=True, eq=False)
+class TreeEnsemble(Gapped):
     """Boosted trees, a forest or a single tree, with all that they compute.
 
     It reads the caller's table, as any model does that is known by its scores; unlike those its leaves and thresholds
@@ -170,6 +240,11 @@ class TreeEnsemble(Scored):
         """What the trees read at points."""
         return self.score.matrix(self._table(self.check_points(X)))
 
+    def row(self, point: Floats) -> list[float | None]:
+        """What the trees read at a point; None where a value is missing."""
+        read = self.matrix(point[None, :])[0].tolist()
+        return [None if value != value else value for value in read]
+
     def reads_like(self, other: TreeEnsemble) -> bool:
         """Whether another ensemble makes the same of a table before its trees, and of sums after them."""
         ours, theirs = (
@@ -178,11 +253,10 @@ class TreeEnsemble(Scored):
         if ours != theirs or (self.raw, self.tie) != (other.raw, other.tie):
             return False
         before = [one.score.before for one in (self, other)]
-        try:
-            return before[0] is before[1] or joblib.hash(before[0]) == joblib.hash(before[1])
-        # Anyone's code may be in it, and raise anything.
-        except Exception:
-            return False
+        if before[0] is before[1]:
+            return True
+        digests = [steps_digest(step) for step in before]
+        return digests[0] is not None and digests[0] == digests[1]
 
     def with_forest(self, forest: Forest) -> TreeEnsemble:
         """The same model with other trees."""
@@ -208,16 +282,7 @@ class TreeEnsemble(Scored):
     def moved(self, by: Sequence[float], scores: float = 1.0) -> Scored:
         """A model with a constant added to a multiple of each score; its leaves are no longer known."""
         own = {part.name: getattr(self, part.name) for part in fields(Scored)}
-        return Scored(**own).moved(by, scores)
-
-    def check_points(self, X: Any) -> Floats:
-        """As for every model; but a value may be missing."""
-        if self.decode is not None:
-            return super().check_points(X)
-        points = given_floats(X, "X")
-        gaps = np.isnan(points)
-        super().check_points(np.where(gaps, 0.0, points) if gaps.any() else points)
-        return points
+        return Gapped(**own).moved(by, scores)
 
     def __repr__(self) -> str:
         forest, k = self.forest, len(self.labels)

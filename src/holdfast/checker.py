@@ -107,6 +107,7 @@ _TREES = {
 }
 # The probability from which on the model's user says class 1, or one for each class; and what it takes off each logit.
 _THRESHOLD = {"probability": Any, "offsets": [float]}
+_UNMOVED = {"leaves": 0.0, "thresholds": 0.0, "dropped": 0, "factor": 1.0}
 _CHANCE = {"broken": float, "models": int, "probability": Any, "how": str}
 _PART = {"rival": int, "method": str, "bound": float}
 _CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
@@ -159,11 +160,11 @@ def check(
 
 
 def _check(certificate: Any, model: PlainModel | PlainTrees, given: dict[str, Any]) -> None:
-    moved = (
-        {"threshold": _THRESHOLD}
-        if isinstance(certificate, dict) and "threshold" in certificate
-        else {}
-    )
+    moved: dict[str, Any] = {}
+    if isinstance(certificate, dict) and "threshold" in certificate:
+        stated = certificate["threshold"]
+        first = isinstance(stated, dict) and "first" in stated
+        moved = {"threshold": {**_THRESHOLD, **({"first": bool} if first else {})}}
     trees = isinstance(model, PlainTrees)
     # A tree knows where a row goes that lacks a value.
     gaps = {"point": [Any]} if trees else {}
@@ -207,7 +208,9 @@ def _check(certificate: Any, model: PlainModel | PlainTrees, given: dict[str, An
         )
     changes = fit(changes, _KINDS[kind], "changes")
     same("statement", statement(certificate), parts["statement"])
-    same("changes.kind: trees, for trees alone", trees, kind == "trees")
+    if isinstance(model, PlainTrees) and kind == "shift" and not model.parts["shares"]:
+        kind, changes = "trees", {**_UNMOVED, "shift": changes["margin"]}
+    same("changes.kind: trees, for trees alone, or a shift of their sums", trees, kind == "trees")
     if not isinstance(model, PlainTrees):
         model = model.at(parts.get("threshold"))
     if isinstance(model, PlainTrees):
@@ -253,6 +256,7 @@ def _policy(certificate: dict[str, Any]) -> str:
         f"its logits less {certificate['threshold']['offsets']}"
         if chance is None
         else f"the threshold {chance!r}"
+        + " on the first class" * ("first" in certificate["threshold"])
     )
     return f" at {where}" + (
         ""
@@ -266,6 +270,7 @@ def _check_hardest(ends: list[float], threshold: Any, index: int) -> None:
     chance = threshold["probability"] if isinstance(threshold, dict) else 0.5
     if (
         len(ends) != 2
+        or "first" in (threshold or ())
         or not isinstance(chance, float)
         or not (chance >= ends[1] if index == 1 else chance <= ends[0])
     ):
@@ -440,6 +445,7 @@ class PlainModel:
         """The model that decides at a threshold, as a certificate states it: its logits less a constant."""
         if threshold is None:
             return self
+        _check_first(threshold, False)
         offsets = read_offsets(threshold, len(self.biases[-1]))
         last = [bias - offset for bias, offset in zip(self.biases[-1], offsets, strict=True)]
         return PlainModel(self.weights, [*self.biases[:-1], last], self.activations, self.classes)
@@ -450,6 +456,12 @@ class PlainModel:
         return sha256(
             {"activations": self.activations, "biases": self.biases, "weights": self.weights}
         )
+
+
+def _check_first(threshold: Any, shares: Any) -> None:
+    """A threshold on the first class is one for forests of two classes, whose shares need not add up to 1."""
+    if "first" in (threshold or ()) and not (shares and threshold["first"]):
+        raise CheckError("threshold.first: expected it for forests of two classes alone")
 
 
 def read_offsets(threshold: Any, logits: int) -> list[float]:
@@ -465,6 +477,7 @@ def read_offsets(threshold: Any, logits: int) -> list[float]:
                 f"threshold.probability: expected one between 0 and 1, or one a class, got {shares}"
             )
         logs = [math.log(p) - (0.0 if isinstance(chance, list) else math.log1p(-p)) for p in shares]
+        logs = [-log for log in logs] if "first" in threshold else logs
         if any(abs(a - b) > 1e-12 * (1.0 + abs(b)) for a, b in zip(offsets, logs, strict=True)):
             raise CheckError(
                 f"threshold.offsets: expected the logits {logs} of the probability, got {offsets}"
@@ -542,6 +555,7 @@ class PlainTrees:
         """The margin over each rival: the weight of each sum, and a constant."""
         off = [0.0] * self.logits if threshold is None else read_offsets(threshold, self.logits)
         sign, shares = 1 if target == 1 else -1, self.parts["shares"]
+        _check_first(threshold, shares and self.logits == 1)
         if self.logits > 1:
             if shares and threshold is not None:
                 raise CheckError("threshold: expected none for a forest of several classes")
@@ -558,12 +572,8 @@ class PlainTrees:
         if threshold is None:
             return [([-sign, sign], Fraction(0))]
         # Probabilities are held against the threshold as they are.
-        return [
-            (
-                [0, sign],
-                -sign * Fraction(fit(threshold["probability"], float, "threshold.probability")),
-            )
-        ]
+        at = Fraction(fit(threshold["probability"], float, "threshold.probability"))
+        return [([-sign, 0], sign * at) if "first" in threshold else ([0, sign], -sign * at)]
 
     def seen(self, point: list[Any]) -> list[Any]:
         """The row as the library sees it: what is 0, what is missing, in which precision."""

@@ -36,8 +36,8 @@ COUNT = {"min": 1}
 
 
 MODELS = (
-    ".onnx, .skops, a network saved by holdfast (.npz), trees of XGBoost (.json, .ubj) or LightGBM (.txt), "
-    "or with --trust-pickle a pickle."
+    ".onnx, .skops, a network saved by holdfast (.npz), trees of XGBoost (.json, .ubj), LightGBM (.txt) or "
+    "CatBoost (.cbm), or with --trust-pickle a pickle."
 )
 ModelFile = Annotated[Path, FILE, f"The classifier: {MODELS}"]
 DataFile = Annotated[

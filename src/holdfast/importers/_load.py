@@ -19,8 +19,9 @@ def load_model(model: Any, threshold: Any = None) -> Model:
     model
         A fitted scikit-learn ``LogisticRegression``, ``LogisticRegressionCV``, ``MLPClassifier``, a ``Pipeline`` that
         ends in one of them or a search over one; a ``torch.nn.Module`` of Linear and ReLU layers; an
-        ``onnx.ModelProto``; a `Network`; the path of a file (see `read_model`); or anything with ``predict_proba`` or a
-        decision function, known by its scores alone. A `Model` comes back as it is.
+        ``onnx.ModelProto``; trees of scikit-learn, XGBoost, LightGBM, CatBoost or ``interpret`` (EBMs); a `Network`;
+        the path of a file (see `read_model`); or anything with ``predict_proba`` or a decision function, known by its
+        scores alone. A `Model` comes back as it is.
     threshold
         The probability from which on the model's user says class 1; of several classes one for each, in order or by
         label: the class with the greatest probability over its threshold wins. None: as the model itself predicts.

@@ -166,7 +166,7 @@ def _compare_trees(terms: Terms, new: Classifier, threshold: Threshold) -> Model
     """Trees that read rows as those of the promises do, or why they do not; `TreeChanges.contains` does the rest."""
     old, why = terms.classifier, ""
     if not isinstance(old, TreeEnsemble):
-        why = "the trees of the promises have a step before them, or are not known in full"
+        why = "the trees of the promises have a step before them that no hash says all of, or are not known in full"
     elif not isinstance(new, TreeEnsemble):
         why = f"another kind of model: {new!r} for {old!r}"
     elif new.labels != old.labels:

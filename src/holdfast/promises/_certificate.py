@@ -7,6 +7,7 @@ docs/certificates.md and docs/certificate.schema.json describe the format. Whate
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast import checker
+from holdfast._classifier import Classifier
 from holdfast._files import Document, Facts, Place, write_text
 from holdfast._given import given_row
 from holdfast._network import Network
@@ -23,7 +25,7 @@ from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
 from holdfast._tree_document import tree_document
 from holdfast._trees import TreeEnsemble
-from holdfast.changes import Changes, EnsembleShift
+from holdfast.changes import Changes, EnsembleShift, PlausibleShift
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
@@ -99,7 +101,7 @@ def certificate(
     label = certs.classifier.classes.tolist()[int(certs.targets[place])]
     try:
         changes = _changes_document(certs.changes)
-        threshold = _threshold_document(certs.decider.model)
+        threshold = _threshold_document(certs.decider.model, certs.classifier)
         # What is hashed is the model as it was trained; the threshold is stated.
         model = _plain_model(certs, bool(threshold))
     except (checker.CheckError, UnsupportedModelError) as error:
@@ -107,8 +109,8 @@ def certificate(
             f"row {row}: no certificate, for it takes a network, whose numbers others can check: {error}"
         ) from error
     point: list[Any] = (
-        certs.decider.row(certs.points[place])
-        if isinstance(certs.decider, MovingTrees)
+        certs.classifier.row(certs.points[place])
+        if isinstance(certs.classifier, TreeEnsemble)
         else [float(value) for value in certs.points[place]]
     )
     document: Document = {
@@ -172,15 +174,23 @@ def _plain_model(certs: Certificates, moved: bool) -> checker.PlainModel | check
     trained = certs.classifier
     if moved and decider.model is not None:
         trained = decider.model.trained
-    if not isinstance(decider, MovingTrees):
-        return checker_model(as_network(trained))
-    if decider.classifier.score.first:
-        raise UnsupportedModelError("its threshold is one for the probability of the first class")
-    return plain_model(trained)
+    if isinstance(decider, MovingTrees):
+        return plain_model(trained)
+    if isinstance(trained, TreeEnsemble) and isinstance(certs.changes, PlausibleShift):
+        if trained.score.shares:
+            raise UnsupportedModelError(
+                "the margin of a forest under a shift is a logarithm of its shares"
+            )
+        return plain_model(trained)
+    return checker_model(as_network(trained))
 
 
-def _threshold_document(model: Model | None) -> Document:
+def _threshold_document(model: Model | None, classifier: Classifier) -> Document:
     """The threshold that decided, and what it takes off each logit; empty where it is where logits are equal."""
+    if isinstance(classifier, TreeEnsemble) and classifier.score.first:
+        bar = classifier.score.bar
+        assert bar is not None
+        return {"probability": bar, "offsets": [math.log1p(-bar) - math.log(bar)], "first": True}
     if model is None or not any(model.offsets):
         return {}
     said = list(model.threshold) if isinstance(model.threshold, tuple) else model.threshold

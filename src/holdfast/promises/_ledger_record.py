@@ -90,7 +90,13 @@ def certified_columns(
     asked = points
     if isinstance(classifier, Scored):
         # Such a model reads the row itself, not what a network would see of it.
-        classifier, asked = classifier.about(restored_rows(space, raw))
+        rows = restored_rows(space, raw)
+        if not classifier.raw and not same_bits(points, rows.to_numpy(dtype=np.float64)):
+            raise InvalidInputError(
+                "model: expected one that reads the rows in raw units, since a ledger keeps these, got one that was "
+                "fitted on a space's variables; put their scaling or encoding into a pipeline before it"
+            )
+        classifier, asked = classifier.about(rows)
     model = Model(classifier).at(terms.threshold)
     broken = np.flatnonzero(model.classifier.predict_index(asked) != targets)
     if broken.size:

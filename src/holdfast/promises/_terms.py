@@ -22,7 +22,7 @@ from holdfast._network import Network
 from holdfast._scored import Scored
 from holdfast._tree_document import FORMAT as TREES
 from holdfast._tree_document import of_tree_document, tree_document
-from holdfast._trees import TreeEnsemble
+from holdfast._trees import TreeEnsemble, steps_digest
 from holdfast.changes import Changes, PlausibleChanges, changes_from_dict
 from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
@@ -212,8 +212,11 @@ def fingerprint(classifier: Classifier) -> str:
 
 
 def _document(classifier: Classifier) -> dict[str, Any] | None:
-    """Trees that read the table themselves, in full; None for others, of which a step before could not be compared."""
-    if not isinstance(classifier, TreeEnsemble) or classifier.score.before is not None:
+    """Trees in full, with the hash of steps before them; None for others, or where no hash says all of these."""
+    if not isinstance(classifier, TreeEnsemble):
+        return None
+    before = classifier.score.before
+    if before is not None and steps_digest(before) is None:
         return None
     try:
         document = tree_document(classifier)

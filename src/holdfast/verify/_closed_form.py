@@ -17,6 +17,7 @@ from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Floats, Ints, Network, Pair
 from holdfast._progress import Advance
+from holdfast._trees import TreeEnsemble
 from holdfast.bounds._layers import forward_error, margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import HoldfastError
@@ -109,6 +110,12 @@ class Margins:
         # Of the engine only today's margins are asked, so that the radius does not matter.
         network = isinstance(classifier, Network)
         self.engine = Engine(classifier, PlausibleChanges(1e-300)) if network else None  # type: ignore[arg-type]
+        # How far the sums of trees whose library adds in an order of its own may be from ours.
+        self.spare = 0.0
+        if isinstance(classifier, TreeEnsemble) and not classifier.forest.ordered:
+            self.spare = (
+                0.0 if classifier.score.shares else 4.0 * float(classifier.forest.rounding().max())
+            )
 
     def each(self, points: Floats, target: int) -> Pair:
         """The margin over each rival, (n, k), and how far rounding may have carried any of them, (n,)."""
@@ -119,7 +126,7 @@ class Margins:
                 if logits.shape[1] > 1
                 else logits
             )
-            error = np.finfo(np.float64).eps * np.abs(logits).max(axis=1)
+            error = np.finfo(np.float64).eps * np.abs(logits).max(axis=1) + self.spare
             return values if logits.shape[1] > 1 or target == 1 else -values, error
         self.engine.check_scale(points)
         prepared = self.engine.prepared(target)

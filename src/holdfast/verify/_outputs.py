@@ -11,10 +11,11 @@ from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
 from holdfast._network import Bools, Floats, Pair
 from holdfast.bounds._layers import Margin
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import PlausibleChanges, TreeChanges
 from holdfast.errors import InvalidInputError
 from holdfast.verify._engine import Engine
 from holdfast.verify._inputs import Space, check_changes, read_table
+from holdfast.verify._trees import MovingTrees
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class OutputBounds:
 def output_bounds(
     model: object,
     X: Any,
-    changes: PlausibleChanges,
+    changes: PlausibleChanges | TreeChanges,
     method: str = "exact",
     *,
     space: Space | None = None,
@@ -56,7 +57,8 @@ def output_bounds(
     method
         "exact": tight to within `tol` for norm inf, and `met` says where rounding or the budget of the search were in
         the way. "interval": propagation alone, sound and fast, exact up to one hidden layer. For other norms both are
-        the sound bound of the p-ball, exact without hidden layers.
+        the sound bound of the p-ball, exact without hidden layers. For boosted trees under `TreeChanges` both are exact
+        up to what the library's sums may round.
     tol
         How far an exact bound may lie outside the true range.
 
@@ -70,6 +72,12 @@ def output_bounds(
     """
     if method not in ("exact", "interval"):
         raise InvalidInputError(f"method: expected 'exact' or 'interval', got {method!r}")
+    if isinstance(changes, TreeChanges):
+        if changes.threshold is not None:
+            raise InvalidInputError("changes: expected a threshold that stays, got one that moves")
+        table = read_table(model, X, space)
+        lower, upper, spare = MovingTrees(table.model, changes).ranges(table.points)
+        return OutputBounds(lower, upper, spare <= positive_number(tol, "tol"))
     check_changes(changes)
     table = read_table(model, X, space)
     engine = Engine(table.network, changes)

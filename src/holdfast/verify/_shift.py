@@ -60,7 +60,9 @@ class Shift(ClosedForm):
         return least / len(each) - Fraction(self.changes.size), any(lost for _, lost in each[0])
 
     def holds(self, point: Floats, target: int) -> bool:
-        """The least margin that is allowed, and today's own."""
+        """The least margin that is allowed, and today's own; never where another order of sums may decide."""
+        if any(one.spare for one in (self.today, *self.center)):
+            return False
         return accepted([self._least(point, target), *self.today.exactly(point, target)])
 
     def counter_model(self, point: Floats, target: int) -> Classifier | None:

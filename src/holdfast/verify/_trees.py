@@ -100,11 +100,6 @@ class MovingTrees(ClosedForm):
             np.array([self.shift * self.forest.divisor])
         )
 
-    def row(self, point: Floats) -> list[float | None]:
-        """What the trees read at a point; None where a value is missing."""
-        read = self.classifier.matrix(point[None, :])[0].tolist()
-        return [None if value != value else value for value in read]
-
     def _costs(self, over: Over) -> Floats:
         """What each leaf adds to the margin at worst."""
         forest = self.forest
@@ -135,6 +130,28 @@ class MovingTrees(ClosedForm):
             spare = np.stack([self._spare_at(sizes, over) for over in overs])
             lower[near], upper[near] = self._ends(sums[:, near], spare)
         return self._as_logits(lower), self._as_logits(upper)
+
+    def ranges(self, points: Floats) -> tuple[Floats, Floats, Floats]:
+        """Bounds of each logit from below and from above, and how much of them is rounding, (n, logits) each."""
+        votes, forest = self.classifier.score, self.forest
+        if votes.shares or (self.changes.dropped and forest.divisor != 1.0):
+            raise InvalidInputError(
+                "model: expected trees whose logits are sums of leaves, got a forest, whose logits are logarithms, or "
+                "a mean of which trees are dropped"
+            )
+        X, off = self.classifier.matrix(points), votes.off or (0.0,) * forest.n_outputs
+        sizes = self._sizes(X)
+        ends, spares = [], []
+        for sign in (1.0, -1.0):
+            overs = [
+                Over(sign * unit, -sign * float(less))
+                for unit, less in zip(np.eye(forest.n_outputs), off, strict=True)
+            ]
+            spare = np.stack([self._spare_at(sizes, over) for over in overs], axis=1) + votes.band
+            sums = np.stack([self._sums(X, over) for over in overs], axis=1)
+            ends.append(sign * (sums - spare))
+            spares.append(2.0 * spare)
+        return ends[0], ends[1], np.maximum(*spares)
 
     def _ends(self, sums: Floats, spare: Floats) -> tuple[Floats, Floats]:
         """Bounds of the least margin over all rivals, (rivals, rows)."""
@@ -308,7 +325,8 @@ class MovingTrees(ClosedForm):
             rows = rows[zero >= 0]
             far = self._settled(points[rows], target, _MOST)
             lower[rows[far > 0]] = np.inf
-            self._halve(points, target, rows[far <= 0], (0.0, _MOST), lower, upper, _HALVINGS)
+            # Where rounding leaves the far end open, nothing is known of the radius.
+            self._halve(points, target, rows[far < 0], (0.0, _MOST), lower, upper, _HALVINGS)
         finally:
             self._set(changes)
             self.changes = changes
