@@ -20,6 +20,7 @@ import holdfast as hf
 from holdfast._tree_document import of_tree_document, tree_document
 from holdfast.errors import InvalidInputError
 from holdfast.importers._sklearn import Steps
+from holdfast.presentation.report._gather import gather
 from holdfast.promises._audit_compare import compare
 from holdfast.promises._terms import Terms
 from test_trees import FULL, NUMBERS, Y
@@ -189,3 +190,30 @@ def test_rows_that_a_model_does_not_read_are_not_recorded(tmp_path: Path) -> Non
         ledger.add_frame(
             model, X.head(5), accepted.set_axis(X.index[:5]), target=1, changes=CHANGES, space=space
         )
+
+
+def test_a_report_says_what_trees_are_and_how_far_theirs_was_calibrated(
+    model: Any, tmp_path: Path
+) -> None:
+    refits = hf.retrain(model, X, Y[2], how="refit", n=12, share=0.5)
+    chosen = hf.delta_calibrated(refits, coverage=0.8)
+    space = hf.FeatureSpace.from_frame(X, scale="none")
+    denied = X[model.predict(X) == 0].head(4)
+    advice = hf.explain(
+        model, denied, target=1, changes=chosen.changes, generator=hf.generators.MCE(), space=space
+    )
+    page = hf.report(advice, tmp_path / "page.html", calibrated=chosen).read_text("utf-8")
+    assert "6 trees, " in page
+    assert f"{len(NUMBERS)} columns" in page
+    assert "Known by its scores" not in page
+    assert "distance of" not in page.split("<script")[0]
+    assert "The calibrated factor is 1" in page
+    assert "Δ covers what was calibrated" in page
+    assert "moves of up to {} times" in page
+    half = replace(chosen.changes, leaves=chosen.changes.leaves / 2)
+    contents = gather(advice.under(half), calibrated=chosen)
+    assert contents.calibrated is not None
+    assert contents.calibrated.delta == 2.0
+    assert not contents.calibrated.covered
+    with pytest.raises(InvalidInputError, match="leaf radii of the same trees"):
+        gather(advice.under(hf.TreeChanges(leaves=0.1)), calibrated=chosen)

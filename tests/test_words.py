@@ -255,7 +255,7 @@ def test_a_model_without_parameters_has_no_radius_without_changes() -> None:
 def test_a_delta_is_not_marked_among_margins() -> None:
     with pytest.raises(
         InvalidInputError,
-        match=r"a delta only beside PlausibleChanges, got one beside PlausibleShift",
+        match=r"leaf radii beside TreeChanges, got one beside PlausibleShift",
     ):
         gather(advice(KINDS["shift"]), calibrated=0.01)
 

@@ -104,7 +104,8 @@ def stacked_bars(
 
 def may_change(unit: str) -> str:
     """What Δ lets happen, by the unit of its size: the end of "how far ..." and of "the further ..."."""
-    return "the margin may fall" if unit == "margin" else "the parameters may move"
+    free = {"margin": "the margin may fall", "factor": "the radii of Δ may grow"}
+    return free.get(unit, "the parameters may move")
 
 
 def nothing_to_draw(ax: Axes, text: str) -> Axes:

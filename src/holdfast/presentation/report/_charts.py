@@ -318,6 +318,7 @@ def radii(contents: Contents) -> Plot | None:
         rows=[
             (span, f"{many:,}", part_of(many, values.size))
             for span, many in zip(spans, counts.tolist(), strict=True)
+            if many
         ],
         caption="People by certified radius",
         counts="people",
@@ -353,7 +354,7 @@ def _limits(contents: Contents) -> list[tuple[float, str, str]]:
             and at_most(value) == at_most(contents.delta)
         ):
             return [(contents.delta, f"{limits[0][1]}, as calibrated", "promised")]
-        limits.append((value, f"calibrated δ = {at_most(value)}", "calibrated"))
+        limits.append((value, f"calibrated {contents.symbol} = {at_most(value)}", "calibrated"))
     return sorted(limits)
 
 

@@ -245,9 +245,9 @@ class Contents:
     least_delta
         The least radius where there are several, else None.
     unit
-        What that size and the radii are: "delta", "margin", "radius".
+        What that size and the radii are: "delta", "margin", "radius", "factor".
     fall
-        Where they are margins, what a counter-model has: "a margin {} below today's"; "" elsewhere.
+        Where they are margins or factors, what a counter-model has: "a margin {} below today's"; "" elsewhere.
     methods
         The first is the one whose advice the people were given.
     cost

@@ -19,7 +19,7 @@ from holdfast._given import whole_number
 from holdfast._network import Network
 from holdfast._progress import progress_bar
 from holdfast.calibration import ChosenDelta
-from holdfast.changes import PlausibleChanges
+from holdfast.changes import Changes, PlausibleChanges, TreeChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction, Feature, FeatureSpace
 from holdfast.generators import ReasonKind, Recourse
@@ -199,13 +199,18 @@ def gather(
         limits=tuple(limits),
         least_delta=least_radius(recourse.changes),
         unit=measured.along.unit,
-        fall=measured.along.in_words(lambda _: "{}").replace("at most ", "")
-        if measured.along.unit == "margin"
-        else "",
+        fall=_counter_in_words(measured.along),
         cost=cost,
         refits=refits,
         threshold=recourse.model.threshold if isinstance(recourse.model.threshold, float) else None,
     )
+
+
+def _counter_in_words(along: Changes) -> str:
+    """How far a counter-model goes, with {} for the number; "" where it is a distance between parameters."""
+    if along.unit == "factor":
+        return "moves of up to {} times Δ's radii"
+    return along.in_words(lambda _: "{}").replace("at most ", "") if along.unit == "margin" else ""
 
 
 def _counters(
@@ -325,10 +330,13 @@ def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:
 
 def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
     changes = recourse.changes
+    if isinstance(changes, TreeChanges) and isinstance(given, ChosenDelta):
+        factor = _tree_factor(changes, given.changes)
+        return Calibrated(factor, _evidence(given), factor <= changes.factor, given.changes.words)
     if changes is not None and not isinstance(changes, PlausibleChanges):
         raise InvalidInputError(
-            f"calibrated: expected a delta only beside PlausibleChanges, got one beside {changes!r}, whose evidence is "
-            "its own chance"
+            f"calibrated: expected a delta beside PlausibleChanges, or leaf radii beside TreeChanges, got one beside "
+            f"{changes!r}"
         )
     norm = math.inf if changes is None else changes.norm
     if isinstance(given, ChosenDelta):
@@ -337,9 +345,7 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
                 f"calibrated: expected a delta in the norm {norm:g}, got one in norm {given.norm:g}"
             )
         delta = float(given)
-        told = str(given)
-        # What it is stands beside it: what remains is where it comes from.
-        sentence = f"{capital(told.removeprefix(f'delta = {given.shown}').lstrip(':;, '))}."
+        sentence = _evidence(given)
     else:
         if isinstance(given, bool) or not isinstance(given, int | float | np.number):
             raise InvalidInputError(
@@ -357,6 +363,24 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
     several = measured.words if isinstance(measured.delta, tuple) else ""
     covered = changes is not None and _covers(changes, measured, recourse.network)
     return Calibrated(delta, sentence, covered, several)
+
+
+def _evidence(given: ChosenDelta) -> str:
+    """Where a delta comes from: what it is stands beside it."""
+    return f"{capital(str(given).removeprefix(f'delta = {given.shown}').lstrip(':;, '))}."
+
+
+def _tree_factor(changes: TreeChanges, measured: Changes) -> float:
+    """By how much Δ's leaf radii must grow to hold those that were calibrated."""
+    if not isinstance(measured, TreeChanges) or np.shape(measured.leaves) != np.shape(
+        changes.leaves
+    ):
+        raise InvalidInputError(
+            f"calibrated: expected leaf radii of the same trees, got {measured!r}"
+        )
+    theirs = np.asarray(measured.leaves * measured.factor)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.max(np.where(theirs > 0.0, theirs / changes.leaves, 0.0), initial=0.0))
 
 
 def _covers(changes: PlausibleChanges, measured: PlausibleChanges, network: Network) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from holdfast import _numbers as numbers
 from holdfast._network import Bools, Network
+from holdfast._trees import TreeEnsemble
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import differs
@@ -41,21 +42,23 @@ def facts_of(
     """
     changes = recourse.changes
     threshold = recourse.model.threshold
-    network = recourse.model.trained
-    model = [("Model", f"Known by its scores, {network.n_features} variables")]
-    if isinstance(network, Network):
+    trained = recourse.model.trained
+    build = f"Known by its scores, {trained.n_features} variables"
+    if isinstance(trained, Network):
+        layers = " + ".join(map(str, trained.hidden))
+        build = f"{layers} hidden neurons" if layers else "No hidden layer"
+        build += f", {trained.n_parameters:,} parameters"
+    elif isinstance(trained, TreeEnsemble):
+        forest = trained.forest
+        build = (
+            f"{forest.n_trees:,} trees, {int(forest.leaves.sum()):,} leaves, {forest.width} columns"
+        )
+    model = [("Model", build)]
+    if isinstance(trained, Network | TreeEnsemble):
         # It imports the checker, which is to run as a module of its own.
         from holdfast.promises._terms import fingerprint
 
-        build = (
-            " + ".join(map(str, network.hidden)) + " hidden neurons"
-            if network.hidden
-            else "No hidden layer"
-        )
-        model = [
-            ("Model", f"{build}, {network.n_parameters:,} parameters"),
-            ("Model's SHA-256", fingerprint(network)),
-        ]
+        model.append(("Model's SHA-256", fingerprint(trained)))
     evidence = []
     many = sum(map(bool, certificates))
     if many:
@@ -92,8 +95,8 @@ def cost_of(space: FeatureSpace) -> str:
     """What a cost is."""
     weighted = ", weighted by column" if (np.asarray(space.weights) != 1.0).any() else ""
     return (
-        f"The mean absolute change over the model's {space.n_variables} variables, "
-        f"as the model scales them{weighted}"
+        f"The mean absolute change over the {space.n_variables} variables of the feature space, "
+        f"as it scales them{weighted}"
     )
 
 
@@ -189,6 +192,7 @@ def promise_of(
                 else f" {_of(refits.by_all, found, 'promises', 'was', 'were')} kept by every one of them."
             )
         )
+    what = "what was" if radii.along.unit == "factor" else "the δ"
     if calibrated is not None and isinstance(changes, PlausibleChanges) and not changes.biases:
         yield (
             f"Δ leaves the biases as they are, which retraining moves too, so nothing is proven about the δ calibrated "
@@ -196,13 +200,13 @@ def promise_of(
         )
     elif calibrated is not None and calibrated.covered:
         yield (
-            "Δ covers the δ calibrated on the lender's retraining, "
+            f"Δ covers {what} calibrated on the lender's retraining, "
             f"{calibrated.several or numbers.about(calibrated.delta)}; what is known about it stands under “How sure”."
         )
     elif calibrated is not None and method.survival is not None:
         survive = int((radii.lower > calibrated.delta).sum())
         yield (
-            f"{_of(survive, found, 'promises', 'is', 'are')} proven to hold up to the δ calibrated on the "
+            f"{_of(survive, found, 'promises', 'is', 'are')} proven to hold up to {what} calibrated on the "
             f"lender's retraining, {numbers.about(calibrated.delta)}."
         )
 
@@ -212,13 +216,18 @@ def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: Bools) 
     changes = recourse.changes
     if changes is not None:
         yield from _limits_of_changes(changes)
+    trees = isinstance(recourse.model.trained, TreeEnsemble)
+    beside = " or, where a letter names ends, about values between them" if trees else ""
     yield from (
-        "A promise is about the very values advised. Someone who ends up elsewhere, even better off, is not covered.",
+        f"A promise is about the very values advised{beside}. Someone who ends up elsewhere, even better off, is not "
+        "covered.",
         "Whether the advice is good, possible or fair is for those who give it to judge. Differences between groups "
         "are described here, not explained.",
         "A certificate holds for the model in float64, as it was certified, rounding included. A server that computes "
         "in another arithmetic may differ by its own rounding."
         if isinstance(recourse.classifier, Network)
+        else "A verdict holds for the trees as their library computes them, rounding included."
+        if trees
         else "A verdict holds for the scores as the model computed them for this report.",
         "Figures are rounded for reading; a radius, and the size of Δ that something is proven for, always downwards.",
     )
@@ -298,8 +307,9 @@ def _limits_of_changes(changes: Changes) -> Iterator[str]:
         yield "That the next model lies in Δ is an assumption about how you retrain." + (
             scratch if isinstance(changes, PlausibleChanges) else ""
         )
+        what = "leaves and thresholds" if changes.unit == "factor" else "parameters"
         yield (
-            "Δ moves the model's own parameters. A scaler fitted anew, an encoder with a new category or "
+            f"Δ moves the model's own {what}. A scaler fitted anew, an encoder with a new category or "
             + (
                 "a moved decision threshold"
                 if changes.threshold is None
