@@ -49,7 +49,7 @@ class Grown(Chain):
         return ensemble(votes, np.asarray(labels).tolist(), raw=False)
 
 
-class Leaves:
+class WeighedNodes:
     """The nodes of an operator, tree by tree, and the weights at its leaves, (nodes, outputs)."""
 
     def __init__(self, node: Node, what: str, outputs: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.importers._chain import Chain
-from holdfast.importers._onnx_leaves import MODES, Grown, Leaves
+from holdfast.importers._onnx_leaves import MODES, Grown, WeighedNodes
 from holdfast.importers._onnx_operators import AfterScores, Node, Value, class_labels
 
 
@@ -29,7 +29,7 @@ def classifier(node: Node) -> tuple[AfterScores, AfterScores]:
         )
     if len(labels) < 2:
         raise node.refused(f"expected at least two classes, got {labels.tolist()}")
-    leaves = Leaves(node, "class", len(labels))
+    leaves = WeighedNodes(node, "class", len(labels))
     weights, base = leaves.weights, leaves.numbers("base_values")
     odds = transform == b"SOFTMAX"
     if len(labels) == 2:
@@ -50,7 +50,7 @@ def classifier(node: Node) -> tuple[AfterScores, AfterScores]:
 
 
 def _one_score(
-    node: Node, leaves: Leaves, labels: Any, base: Any, transform: bytes
+    node: Node, leaves: WeighedNodes, labels: Any, base: Any, transform: bytes
 ) -> tuple[Any, Any]:
     """Of two classes the score that onnxruntime compares with 0, with the place that it has in the weights."""
     weights, given = leaves.weights, leaves.given
@@ -91,7 +91,7 @@ def regressor(node: Node) -> Chain:
         )
     how = node.attributes.get("aggregate_function", b"SUM")
     targets = int(node.attributes.get("n_targets", 1))
-    leaves = Leaves(node, "target", targets)
+    leaves = WeighedNodes(node, "target", targets)
     base = leaves.numbers("base_values")
     if how not in (b"SUM", b"AVERAGE") or (how == b"AVERAGE" and base.any()):
         raise node.refused(
