@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_no_verdict_is_false(name: str, classes: int, tmp_path: Path) -> None:
         for row in broken[[0, -1]].tolist():
             witness = certs.witness(row)
             assert int(witness.predict_index(points[[row]])[0]) != targets[row]
-            assert changes.shift or changes.contains(asked, witness)
+            assert changes.contains(asked, witness)
             if today.origin is None or (changes.shift and today.forest.divisor != 1.0):
                 continue
             path = tmp_path / f"witness{suffixes(today)[0]}"
@@ -135,6 +136,7 @@ def test_a_radius_is_where_the_verdict_turns() -> None:
     for model in (
         xgboost.XGBClassifier(n_estimators=6, max_depth=3, n_jobs=1).fit(X, Y[2]),
         lightgbm.LGBMClassifier(n_estimators=6, verbose=-1, n_jobs=1).fit(X, Y[2]),
+        RandomForestClassifier(6, max_depth=3, random_state=0).fit(X, Y[3]),
     ):
         for changes in (
             hf.TreeChanges(leaves=0.01),
@@ -149,6 +151,66 @@ def test_a_radius_is_where_the_verdict_turns() -> None:
                     assert not hf.certify(model, one, 1, changes.resized(upper)).robust[0]
                 if 0.0 < lower < np.inf:
                     assert hf.certify(model, one, 1, changes.resized(lower * 0.999)).robust[0]
+
+
+def test_radii_of_hundreds_of_rows_take_no_longer_than_some_passes() -> None:
+    X = FULL[NUMBERS]
+    model = lightgbm.LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1).fit(X, Y[2])
+    changes = hf.TreeChanges(leaves=0.01, thresholds=0.01)
+    hf.certified_radius(model, X[:1], 1, changes=changes)
+    started = time.process_time()
+    found = hf.certified_radius(model, X[:200], 1, changes=changes)
+    assert time.process_time() - started < 2.0
+    assert (found.upper == 0.0).any()
+    assert (found.lower > 0.0).any()
+
+
+def test_a_radius_of_leaves_is_the_margin_over_the_radii_met() -> None:
+    X = FULL[NUMBERS]
+    model = lightgbm.LGBMClassifier(n_estimators=6, verbose=-1, n_jobs=1).fit(X, Y[2])
+    margins = model.predict(X, raw_score=True)
+    for size in (1e-9, 0.01, 1e3):
+        found = hf.certified_radius(model, X, 1, changes=hf.TreeChanges(leaves=size))
+        expected = np.maximum(margins, 0.0) / (6 * size)
+        np.testing.assert_allclose(found.lower, expected, rtol=1e-6)
+        assert (found.lower <= expected * (1.0 + 1e-12)).all()
+    # Nothing that a row meets moves: no factor is too large.
+    still = hf.certified_radius(model, X, 1, changes=hf.TreeChanges())
+    assert (np.isinf(still.lower) == (margins > 0.0)).all()
+
+
+@pytest.mark.parametrize("threshold", [None, 0.6])
+def test_a_shift_of_a_forest_is_one_of_its_probability(threshold: float | None) -> None:
+    X = FULL[NUMBERS]
+    model = RandomForestClassifier(20, max_depth=4, random_state=0).fit(X, Y[2])
+    share, bar = model.predict_proba(X)[:, 1], threshold or 0.5
+    for target, above in ((1, share - bar), (0, bar - share)):
+        shift = float(np.median(above[above > 0.0]))
+        clear = np.abs(above - shift) > 1e-9
+        changes = hf.TreeChanges(shift=shift)
+        certs = hf.certify(model, X, target, changes, threshold=threshold)
+        assert (certs.robust == (above > shift))[clear].all()
+        found = hf.certified_radius(model, X, target, changes=changes, threshold=threshold)
+        np.testing.assert_allclose(found.lower, np.maximum(above, 0.0) / shift, atol=1e-6)
+        near = int(np.argmax(np.where(above < shift, above, -1.0)))
+        today = hf.load_model(model, threshold).classifier
+        assert changes.contains(today, certs.witness(near))
+        assert not hf.TreeChanges(shift=0.9 * shift).contains(today, certs.witness(near))
+
+
+def test_trees_that_were_added_belong_to_the_set_where_they_add_little() -> None:
+    X = FULL[NUMBERS]
+    for classes in (2, 3):
+        model = xgboost.XGBClassifier(n_estimators=3, max_depth=2, n_jobs=1).fit(X, Y[classes])
+        more = xgboost.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1)
+        more.fit(X, Y[classes], xgb_model=model)
+        today, grown = (hf.load_model(one).classifier for one in (model, more))
+        sums = [one.forest.sums(today.score.matrix(X)) for one in (today, grown)]
+        moved = np.sort(np.abs(sums[1] - sums[0]), axis=1)[:, -2:].sum(axis=1).max()
+        assert not hf.TreeChanges(shift=0.9 * moved).contains(today, grown)
+        assert not hf.TreeChanges(leaves=9.0).contains(today, grown)
+        assert hf.TreeChanges(shift=20.0 * moved).contains(today, grown)
+        assert not hf.TreeChanges(shift=20.0 * moved).contains(grown, today)
 
 
 def test_a_changed_model_belongs_to_the_set_or_does_not() -> None:
@@ -173,7 +235,7 @@ def test_it_is_a_value_with_words() -> None:
     assert changes_from_dict(given.to_dict()) == given != given.resized(2.0)
     assert str(given) == (
         "TreeChanges(leaves in radii of their own, at most 0.2, thresholds of a within 1, up to 2 trees dropped, "
-        "trees added that take at most 0.5 off the margin)"
+        "trees added that take at most 0.5 off the margin, or off a forest's probability)"
     )
     for wrong in ({"leaves": -1.0}, {"leaves": [[0.1]]}, {"dropped": 0.5}, {"shift": np.inf}):
         with pytest.raises(InvalidInputError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +23,10 @@ from holdfast.errors import InvalidInputError
 
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
+# What there is for each node.
+_NODES = (
+    "feature", "cut", "left", "right", "missing_left", "category", "values", "threshold",
+)  # fmt: skip
 # So many rows walk at once: with their columns they fit into the cache.
 _CHUNK = 4096
 
@@ -204,6 +209,24 @@ class Forest:
             output=np.append(self.output, np.int32(0 if self.vector else output)),
         )
 
+    def first(self, trees: int) -> Forest:
+        """The first trees alone, where their nodes stand before all others; else all."""
+        nodes = int((self.tree_of < trees).sum())
+        if (self.tree_of[:nodes] >= trees).any():
+            return self
+        ends = dict.fromkeys(_NODES, nodes) | {"roots": trees, "output": trees}
+        return replace(self, **{name: getattr(self, name)[:end] for name, end in ends.items()})
+
+    def greatest(self, first: int) -> list[Fraction]:
+        """At most so much do the trees from `first` on add to each sum or take off it, wherever a row goes."""
+        most = [Fraction(0)] * self.n_outputs
+        leaf, (order, starts) = np.abs(self.values), self.by_tree
+        each = np.maximum.reduceat(leaf[order], starts, axis=0)[first:]
+        for output, sizes in zip(self.output[first:].tolist(), each.tolist(), strict=True):
+            for place, size in enumerate(sizes):
+                most[place if self.vector else output] += Fraction(size)
+        return most
+
     def same_structure(self, other: Forest) -> bool:
         """Whether another forest differs in its leaves and thresholds alone."""
         free = ("values", "threshold", "cut", "ordered")
@@ -340,7 +363,7 @@ class Forest:
         largest = np.array(
             [
                 np.maximum.reduceat(leaf[order, place], starts)
-                for order, starts in [self._by_tree]
+                for order, starts in [self.by_tree]
                 for place in range(leaf.shape[1])
             ]
         )
@@ -358,7 +381,7 @@ class Forest:
         return np.asarray(sizes * (n * unit / (1.0 - n * unit)) / self.divisor) * (1.0 + 2.0**-40)
 
     @cached_property
-    def _by_tree(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def by_tree(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The leaves, tree by tree, and where each tree begins among them."""
         nodes = np.flatnonzero(self.leaves & (self.tree_of >= 0))
         order = nodes[np.argsort(self.tree_of[nodes], kind="stable")]

@@ -301,7 +301,8 @@ def _which(changes: dict[str, Any]) -> str:
         return (
             f"ensemble of the model's trees whose leaves differ from the model's by at most {near}, its thresholds by "
             f"at most {json.dumps(thresholds, sort_keys=True)}, with up to {dropped!r} trees dropped and trees added "
-            f"that take at most {shift!r} off the margin, all but the number dropped times {factor!r},"
+            f"that take at most {shift!r} off the margin, or off a forest's probability, all but the number dropped "
+            f"times {factor!r},"
         )
     delta, norm, biases = (changes[name] for name in ("delta", "norm", "biases"))
     layered, own = isinstance(delta, list), isinstance(delta, list) and isinstance(delta[0], list)
@@ -664,7 +665,9 @@ def trees_verdict(
         total = sum(w * Fraction(b) for w, b in zip(weights, parts["base"], strict=True)) + sum(
             terms
         )
-        worst = (total - sum(max(term, Fraction(0)) for term in gone)) / divisor + constant - shift
+        # Of forests the shift is one of probabilities: where two are compared, one may fall and the other rise.
+        lost = shift * (sum(map(abs, weights)) if parts["shares"] else 1)
+        worst = (total - sum(max(term, Fraction(0)) for term in gone)) / divisor + constant - lost
         weighted = sum(abs(w) * size for w, size in zip(weights, sizes, strict=True)) / divisor
         error = weighted * n * unit / (1 - n * unit) + small * (
             sum(sizes) / divisor + abs(constant)

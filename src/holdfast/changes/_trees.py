@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from holdfast._classifier import Floats
+from holdfast._forest import Forest
 from holdfast._given import given_floats, whole_number
 from holdfast._numbers import at_most
 from holdfast._trees import TreeEnsemble
@@ -39,7 +40,8 @@ class TreeChanges(Changes):
     dropped
         So many trees may go.
     shift
-        So much may trees that are added take off the margin.
+        So much may trees that are added take off the margin. Of a forest they may move each class's probability by so
+        much, whatever the threshold: at one half the difference of two probabilities falls by twice as much.
     factor
         What `leaves`, `thresholds` and `shift` are multiplied by: the radius that `certified_radius` finds.
     chance
@@ -168,7 +170,9 @@ class TreeChanges(Changes):
         if self.dropped:
             parts.append(f"up to {self.dropped} tree{'s' * (self.dropped > 1)} dropped")
         if self.shift:
-            parts.append(f"trees added that take at most {number(self.shift * by)} off the margin")
+            parts.append(
+                f"trees added that take at most {number(self.shift * by)} off the margin, or off a forest's probability"
+            )
         return (", ".join(parts) or "nothing moves") + self.policy
 
     @property
@@ -179,12 +183,16 @@ class TreeChanges(Changes):
     def contains(self, today: Any, other: Any) -> bool:
         """Whether `other` has today's structure and lies near enough, in exact arithmetic.
 
-        A tree that adds 0 everywhere counts as dropped. What added trees do depends on the row: with more trees it is
-        False.
+        A tree that adds 0 everywhere counts as dropped. Trees that `other` has beyond today's may add no more than
+        `shift` with the greatest of their leaves, whatever the row; with trees that could add more it is False.
         """
         if not (isinstance(today, TreeEnsemble) and isinstance(other, TreeEnsemble)):
             return False
         ours, theirs = today.forest, other.forest
+        if theirs.n_trees > ours.n_trees:
+            if not self._within_shift(today, theirs):
+                return False
+            theirs = theirs.first(ours.n_trees)
         if not ours.same_structure(theirs) or today.labels != other.labels:
             return False
         # Rows that reach no leaf that moves were promised for sums in today's order.
@@ -200,6 +208,16 @@ class TreeChanges(Changes):
             return False
         far = ~_within(ours.threshold, theirs.threshold, self.threshold_radii(today))
         return not (far & ours.numeric & kept).any()
+
+    def _within_shift(self, today: TreeEnsemble, theirs: Forest) -> bool:
+        """Whether trees beyond today's take at most `shift` off the margin, wherever a row goes."""
+        most, divisor = sorted(theirs.greatest(today.forest.n_trees)), Fraction(theirs.divisor)
+        # Of forests the shift is one of each probability; of several margins one may fall and another rise.
+        lost = max(most) if today.score.shares else sum(most[-2:], Fraction(0))
+        if theirs.n_trees > today.forest.n_trees + 2:
+            # Verdicts allow for what a sum with two more trees may round.
+            lost += 2 * divisor * sum(map(Fraction, theirs.rounding().tolist()), Fraction(0))
+        return lost <= Fraction(self.shift * self.factor) * divisor
 
     def facts(self) -> dict[str, Any]:
         """All radii."""

@@ -211,7 +211,7 @@ def _shifted(decider: Shift, target: int) -> LinearForms:
 def _moving(decider: MovingTrees, target: int) -> LinearForms:
     ensemble, over = decider.classifier, rivals(decider.classifier, target)
     factors = np.array([rival.weights for rival in over])
-    constants = np.array([rival.constant for rival in over]) - decider.shift
+    constants = np.array([rival.constant - rival.lost * decider.shift for rival in over])
     forest, cuts = ensemble.forest, (ensemble.forest.cut, ensemble.forest.cut)
     if not (decider.low == decider.high).all():
         low, high = (

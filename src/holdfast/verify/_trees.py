@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast._forest import Forest
 from holdfast._leaf_masks import Least
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Ints, Network
 from holdfast._scored import CHECKED, Scored
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import TreeChanges
@@ -23,17 +24,19 @@ from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.importers._model import as_network
 from holdfast.verify._closed_form import ClosedForm, upper_end
-
-# How often a bracket of the factor is halved, and the factors within which it is looked for.
-_HALVINGS, _LEAST, _MOST = 44, 2.0**-20, 2.0**20
+from holdfast.verify._tree_radius import Moving, chunks, openings
 
 
 @dataclass(frozen=True)
 class Over:
-    """A rival: the margin over it is  weights · sums + constant."""
+    """A rival: the margin over it is  weights · sums + constant; added trees take `lost` times the shift off it.
+
+    Of forests the shift is one of probabilities: where two are compared, one may fall and the other rise.
+    """
 
     weights: Floats
     constant: float
+    lost: float = 1.0
 
 
 def rivals(trees: TreeEnsemble, target: int) -> list[Over]:
@@ -46,9 +49,9 @@ def rivals(trees: TreeEnsemble, target: int) -> list[Over]:
                 "threshold: expected none for a forest of several classes whose leaves may move, got some"
             )
         off = np.array(votes.off or np.zeros(k))
-        units = np.eye(k)
+        units, lost = np.eye(k), 2.0 if votes.shares else 1.0
         return [
-            Over(units[target] - units[other], float(off[other] - off[target]))
+            Over(units[target] - units[other], float(off[other] - off[target]), lost)
             for other in range(k)
             if other != target
         ]
@@ -59,7 +62,7 @@ def rivals(trees: TreeEnsemble, target: int) -> list[Over]:
             "model: expected a forest without calibration where its leaves may move, got a calibrated one"
         )
     if votes.bar is None:
-        return [Over(sign * np.array([-1.0, 1.0]), 0.0)]
+        return [Over(sign * np.array([-1.0, 1.0]), 0.0, 2.0)]
     if votes.first:
         return [Over(sign * np.array([-1.0, 0.0]), sign * votes.bar)]
     return [Over(sign * np.array([0.0, 1.0]), -sign * votes.bar)]
@@ -102,24 +105,30 @@ class MovingTrees(ClosedForm):
 
     def _costs(self, over: Over) -> Floats:
         """What each leaf adds to the margin at worst."""
-        forest = self.forest
+        return np.asarray(self._weighted(over)[0] - self._weighted_radii(over, self.radii))
+
+    def _weighted(self, over: Over) -> tuple[Floats, Floats]:
+        """What each leaf adds to the margin today, and the sizes of what that is a sum of."""
+        forest, weights = self.forest, over.weights
         if forest.vector:
-            size = np.abs(over.weights).sum()
-            return np.asarray(forest.values @ over.weights - size * self.radii)
-        weight = over.weights[forest.output[np.maximum(forest.tree_of, 0)]]
-        return np.asarray(weight * forest.values[:, 0] - np.abs(weight) * self.radii)
+            return forest.values @ weights, np.abs(forest.values) @ np.abs(weights)
+        value = weights[forest.output[np.maximum(forest.tree_of, 0)]] * forest.values[:, 0]
+        return value, np.abs(value)
+
+    def _weighted_radii(self, over: Over, radii: Floats) -> Floats:
+        forest, sizes = self.forest, np.abs(over.weights)
+        if forest.vector:
+            return np.asarray(sizes.sum() * radii)
+        return np.asarray(sizes[forest.output[np.maximum(forest.tree_of, 0)]] * radii)
 
     def _spare(self, over: Over) -> float:
         """How far a library's margin may be from the sum of its leaves, and ours from the true one."""
         sizes = float(np.abs(over.weights) @ self.errors)
-        return 2.0 * sizes + 16.0 * 2.0**-53 * (abs(over.constant) + self.shift)
+        return 2.0 * sizes + 16.0 * 2.0**-53 * (abs(over.constant) + over.lost * self.shift)
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The sum of the least that each tree adds, less what is dropped and shifted."""
-        if self.classifier.predict_labels is not None and not self.classifier.tally.agreed:
-            # Held against the model's own predictions, once.
-            self.classifier.logits(points[:CHECKED])
-        X = self.classifier.matrix(points)
+        X = self._read(points)
         overs = rivals(self.classifier, target)
         sums = np.stack([self._sums(X, over) for over in overs])
         spare = np.array([[self._spare(over)] for over in overs])
@@ -130,6 +139,13 @@ class MovingTrees(ClosedForm):
             spare = np.stack([self._spare_at(sizes, over) for over in overs])
             lower[near], upper[near] = self._ends(sums[:, near], spare)
         return self._as_logits(lower), self._as_logits(upper)
+
+    def _read(self, points: Floats) -> Floats:
+        """What the trees read at points."""
+        if self.classifier.predict_labels is not None and not self.classifier.tally.agreed:
+            # Held against the model's own predictions, once.
+            self.classifier.logits(points[:CHECKED])
+        return self.classifier.matrix(points)
 
     def ranges(self, points: Floats) -> tuple[Floats, Floats, Floats]:
         """Bounds of each logit from below and from above, and how much of them is rounding, (n, logits) each."""
@@ -176,7 +192,7 @@ class MovingTrees(ClosedForm):
         """As `_spare`, from what the leaves that a row may reach add up to; ours are sums in float64."""
         forest, weights = self.forest, np.abs(over.weights)
         ours = 2.0**-53 * (2 * forest.n_trees + 16)
-        total = sizes @ weights / forest.divisor + abs(over.constant) + self.shift
+        total = sizes @ weights / forest.divisor + abs(over.constant) + over.lost * self.shift
         return np.asarray(forest.sum_error(sizes) @ weights + ours * total)
 
     def _sums(self, X: Floats, over: Over) -> Floats:
@@ -191,7 +207,7 @@ class MovingTrees(ClosedForm):
             if m:
                 greatest = np.partition(terms, forest.n_trees - m, axis=1)[:, forest.n_trees - m :]
                 total = total - np.maximum(greatest, 0.0).sum(axis=1)
-            out[rows] = (start + total) / forest.divisor + over.constant - self.shift
+            out[rows] = (start + total) / forest.divisor + over.constant - over.lost * self.shift
         return out
 
     def _as_logits(self, margins: Floats) -> Floats:
@@ -232,7 +248,9 @@ class MovingTrees(ClosedForm):
         gone = sorted(terms, reverse=True)[: self.changes.dropped]
         total = start + sum(terms) - sum(max(term, Fraction(0)) for term in gone)
         divisor = Fraction(self.forest.divisor)
-        return total / divisor + Fraction(over.constant) - Fraction(self.shift)
+        return (
+            total / divisor + Fraction(over.constant) - Fraction(over.lost) * Fraction(self.shift)
+        )
 
     def _term(self, leaf: int, over: Over) -> Fraction:
         forest, radius = self.forest, Fraction(float(self.radii[leaf]))
@@ -306,69 +324,55 @@ class MovingTrees(ClosedForm):
                 values[forest.tree_of == tree] = 0.0
         other = forest.changed(values, threshold)
         if self.shift:
-            place = int(np.argmax(np.abs(over.weights)))
-            part = self.shift * forest.divisor / abs(float(over.weights[place]))
-            part = float(np.nextafter(part, 0.0))
+            part = float(np.nextafter(self.shift * forest.divisor, 0.0))
             if forest.single:
                 near = np.float32(part)
                 part = float(np.nextafter(near, np.float32(0.0)) if near > part else near)
-            other = other.with_constant(place, -float(np.sign(over.weights[place])) * part)
+            for place in np.flatnonzero(over.weights)[: int(over.lost)].tolist():
+                other = other.with_constant(place, -float(np.sign(over.weights[place])) * part)
         return self.classifier.with_forest(other)
 
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
-        """The factor up to which each point holds: brackets are halved together, each end proven."""
-        lower, upper = np.zeros(points.shape[0]), np.full(points.shape[0], np.inf)
-        changes, rows = self.changes, np.arange(points.shape[0])
-        try:
-            zero = self._settled(points, target, 0.0)
-            upper[zero < 0] = 0.0
-            rows = rows[zero >= 0]
-            far = self._settled(points[rows], target, _MOST)
-            lower[rows[far > 0]] = np.inf
-            # Where rounding leaves the far end open, nothing is known of the radius.
-            self._halve(points, target, rows[far < 0], (0.0, _MOST), lower, upper, _HALVINGS)
-        finally:
-            self._set(changes)
-            self.changes = changes
+        """The factor up to which each point holds, the least over all rivals; each end is proven."""
+        X = self._read(points)
+        lower, upper = np.full(X.shape[0], np.inf), np.full(X.shape[0], np.inf)
+        unit = self.changes.resized(1.0)
+        radii, far = unit.leaf_radii(self.classifier), unit.threshold_radii(self.classifier)
+        for rows in chunks(X.shape[0], int(self.forest.leaves.sum())):
+            leaves, starts, opens = self._open(X[rows], far)
+            for over in rivals(self.classifier, target):
+                moving = self._moving(over, radii, leaves, starts, opens)
+                low, high = moving.ends()
+                lower[rows] = np.minimum(lower[rows], low)
+                upper[rows] = np.minimum(upper[rows], high)
         return lower, upper_end(upper)
 
-    def _settled(self, points: Floats, target: int, factor: float) -> Floats:
-        """1 where the point holds at a factor, -1 where it is broken, 0 where rounding leaves it open."""
-        if not points.shape[0]:
-            return np.zeros(0)
-        self.changes = self.changes.resized(factor)
-        self._set(self.changes)
-        low, high = self.worst(points, target)
-        return np.where(low > 0.0, 1.0, np.where(high < 0.0, -1.0, 0.0))
+    def _open(self, X: Floats, far: Floats) -> tuple[NDArray[Any], Ints, Floats | None]:
+        """The leaves that rows may ever reach, (rows, leaves), where trees begin, and the factors that open them."""
+        forest = self.forest
+        if not far.any():
+            return forest.leaf_of(X), np.arange(forest.n_trees), None
+        nodes, starts = forest.by_tree
+        return np.tile(nodes, (X.shape[0], 1)), starts, openings(forest, X, far)[:, nodes]
 
-    def _halve(
-        self,
-        points: Floats,
-        target: int,
-        rows: NDArray[np.intp],
-        ends: tuple[float, float],
-        lower: Floats,
-        upper: Floats,
-        left: int,
-    ) -> None:
-        """Halve a bracket, in powers of two as long as it is wide, for all rows whose factor lies in it."""
-        low, high = ends
-        if not rows.size:
-            return
-        lower[rows], upper[rows] = low, np.minimum(upper[rows], high)
-        if left == 0 or high - low <= 1e-7 * high or high <= _LEAST:
-            return
-        middle = (max(low, _LEAST) * high) ** 0.5 if high > 2.0 * low else 0.5 * (low + high)
-        found = self._settled(points[rows], target, middle)
-        self._halve(points, target, rows[found < 0], (low, middle), lower, upper, left - 1)
-        self._halve(points, target, rows[found > 0], (middle, high), lower, upper, left - 1)
-        # What is open at the middle is so in a narrow band around it.
-        rows = rows[found == 0]
-        near = (low + 0.9 * (middle - low), middle + 0.1 * (high - middle))
-        holds = self._settled(points[rows], target, near[0]) > 0
-        breaks = self._settled(points[rows], target, near[1]) < 0
-        lower[rows[holds]], upper[rows[breaks]] = near
-        self._halve(points, target, rows[holds & breaks], near, lower, upper, left - 1)
+    def _moving(
+        self, over: Over, radii: Floats, leaves: NDArray[Any], starts: Ints, opens: Floats | None
+    ) -> Moving:
+        forest, sizes = self.forest, np.abs(over.weights)
+        value, size = self._weighted(over)
+        value, moves, size = (
+            part[leaves] for part in (value, self._weighted_radii(over, radii), size)
+        )
+        if opens is None and not self.changes.dropped:
+            # What never changes its leaf is one sum.
+            value, moves, size = (part.sum(axis=1, keepdims=True) for part in (value, moves, size))
+        started = float(sizes @ np.abs(forest.base)) / forest.divisor + abs(over.constant)
+        start = float(over.weights @ forest.base) / forest.divisor + over.constant
+        return Moving(
+            forest, value, moves, size, opens, starts, start, started,
+            (self.changes.shift * over.lost, self.changes.shift * float(sizes.sum())),
+            self.changes.dropped, self.classifier.score.band,
+        )  # fmt: skip
 
     def critics(self, point: Floats, target: int) -> list[Network]:
         """Trees are no network."""
