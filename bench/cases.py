@@ -60,6 +60,8 @@ def cases(data: Path, store: Path, *, quick: bool, deep_rows: int) -> Iterator[C
         for hidden in PAPER_SIZES[-1:] if quick else PAPER_SIZES:
             yield case(data, store, name, hidden, "class 1")
     yield case(data, store, "adult", PAPER_SIZES[-1], "all")
+    for name in ("heloc",) if quick else DATASETS:
+        yield case(data, store, name, PAPER_SIZES[-1], "accepted")
     for name in ("compas",) if quick else DATASETS:
         yield case(data, store, name, DEEP, "class 1", at_most=deep_rows)
 
@@ -78,6 +80,8 @@ def case(
     _, held_out = _split(labels)
     accuracy = float((network.predict(points[held_out]) == labels[held_out]).mean())
     chosen = points if rows == "all" else points[labels == TARGET]
+    if rows == "accepted":
+        chosen = points[network.predict(points) == TARGET]
     if at_most is not None and chosen.shape[0] > at_most:
         chosen = chosen[np.random.default_rng(0).choice(chosen.shape[0], at_most, replace=False)]
         rows = f"{rows}, sample"
