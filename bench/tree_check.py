@@ -26,7 +26,7 @@ import holdfast as hf
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from test_tree_changes import sampled
+from tree_changes import sampled
 from tree_grids import KINDS, World, compared, drawn
 from tree_problems import cut_off, faults
 

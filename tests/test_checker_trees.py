@@ -35,6 +35,7 @@ from holdfast.verify._deciders import decider_for
 from test_checker import _faults
 from test_trees import FULL, GAPS, MODELS, NUMBERS, Y, xgb
 from tree_changes import changes_for
+from tree_forgeries import accepted, count, true
 
 CASES = [
     ("xgboost, sets", 2),
@@ -178,6 +179,25 @@ def test_a_model_that_was_touched_is_another_or_breaks_the_proof(promised: Any) 
     ):
         with pytest.raises(checker.CheckError):
             checker.PlainTrees({**plain, **entry})
+
+
+@pytest.mark.parametrize(("name", "classes"), [CASES[0], CASES[2]])
+def test_no_forgery_that_is_false_is_accepted(name: str, classes: int) -> None:
+    """Leaves, thresholds, rows, radii, what is no number; the truth is worked out by another walk."""
+    make, X = MODELS[name]
+    today = hf.load_model(make(classes)).classifier
+    plain = json.loads(json.dumps(tree_document(today)))
+    asked, points = today.about(X.iloc[:4].reset_index(drop=True))
+    targets, documents = asked.predict_index(points), []
+    for changes in changes_for(today.forest, np.random.default_rng(classes)):
+        certs = certify_points(decider_for(Model(asked), changes), points, targets)
+        for row in range(len(points)):
+            with contextlib.suppress(NoCertificateError):
+                documents.append(json.loads(json.dumps(certificate(certs, row))))
+    assert all(accepted(plain, one) and true(plain, one) for one in documents)
+    taken, false = count(plain, documents, 100, classes)
+    assert false == []
+    assert 10 < taken < 70
 
 
 def test_the_file_alone_checks_it(promised: Any, tmp_path: Path, root: Path) -> None:

@@ -192,6 +192,36 @@ def test_rows_that_a_model_does_not_read_are_not_recorded(tmp_path: Path) -> Non
         )
 
 
+def test_an_audit_measures_what_is_left_and_reads_columns_by_name(
+    model: Any, tmp_path: Path
+) -> None:
+    today = hf.load_model(model).classifier
+    changes = hf.TreeChanges(leaves=np.full(int(today.forest.leaves.sum()), 0.02), dropped=1)
+    path = recorded(model, tmp_path / "left.ledger", changes)
+    with hf.Ledger(path) as ledger:
+        rows = next(iter(ledger.promises(batch=1000))).counterfactuals[NUMBERS]
+    refit = hf.retrain(model, X, Y[2], how="refit", share=0.5, n=1).models[0]
+    settings: dict[str, Any] = {"n_estimators": 6, "max_depth": 3, "n_jobs": 1}
+    turned = xgboost.XGBClassifier(**settings).fit(X[NUMBERS[::-1]], Y[2])
+    moved = xgboost.XGBClassifier(**settings, base_score=0.3).fit(X, Y[2])
+    for other, structure in ((model, True), (refit, True), (turned, False), (moved, False)):
+        names = NUMBERS[::-1] if other is turned else NUMBERS
+        kept = other.predict(rows[names]) == 1
+        plain, found = hf.audit(path, other), hf.audit(path, other, radius=True)
+        for one in (plain, found):
+            said = np.array([str(status) for status in one.to_frame()["status"]])
+            assert one.groups[0].inside == (other is model)
+            assert ((said == "BROKEN") == ~kept).all()
+            assert ((said == CERTAIN).any()) == (other is model)
+        left = found.to_frame()["radius_left"].to_numpy()
+        assert np.isnan(left[~kept]).all()
+        assert np.isnan(left[kept]).all() != structure
+        if structure:
+            # Around the new model, in factors of what was promised.
+            wanted = hf.certified_radius(other, rows[kept], 1, changes=changes).lower
+            np.testing.assert_array_equal(left[kept], wanted)
+
+
 def test_a_report_says_what_trees_are_and_how_far_theirs_was_calibrated(
     model: Any, tmp_path: Path
 ) -> None:

@@ -286,6 +286,20 @@ def test_rules_margins_and_the_number_of_columns() -> None:
             check(_row(result, i), cheapest(model, space, person, 1, accepted))
 
 
+def test_a_rule_may_bind_a_column_that_cannot_change() -> None:
+    model, read, denied = world()
+    space = hf.FeatureSpace.from_frame(
+        read,
+        steps={"share": 0.25, "debt": 0.5},
+        immutable=["months"],
+        rules=["months <= 10*share + 2"],
+    )
+    people = denied[denied["months"] <= 10.0 * denied["share"] + 2.0].head(2)
+    result = hf.explain(model, people, target=1, generator=hf.MCE(), space=space)
+    for i in range(2):
+        check(_row(result, i), cheapest(model, space, people.iloc[[i]], 1))
+
+
 def test_numbers_without_steps_end_at_the_cuts() -> None:
     """Without a grid the cheapest row lies at a cut: all of them, and the numbers beside them, are tried."""
     model, read, denied = world("lightgbm", 2)

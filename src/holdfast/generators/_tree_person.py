@@ -249,7 +249,9 @@ def _numbers(feature: Feature, own: float, ends: Floats, ruled: bool) -> Options
     cell = np.arange(below.size)
     if ruled and feature.grid is not None:
         grid = feature.grid
-        steps = np.arange(grid.floor(np.array([low]))[0], grid.floor(np.array([high]))[0] + 1.0)
+        # Where nothing can be reached, the own number alone is left.
+        ends_at = grid.floor(np.array([low, high])) if low <= high else np.array([0.0, -1.0])
+        steps = np.arange(ends_at[0], ends_at[1] + 1.0)
         if steps.size > _MOST_STEPS:
             raise InvalidInputError(
                 f"column {feature.name!r}: expected at most {_MOST_STEPS:,} steps in a column with a rule, "
