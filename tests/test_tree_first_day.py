@@ -1,4 +1,4 @@
-"""What a stranger meets on the first day with trees: errors name the way out, witnesses answer for the caller's rows."""
+"""The first day with trees: errors name the way out, witnesses answer for the caller's rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ TABLE = LOANS.astype(dict.fromkeys(WORDS, "category"))
 
 
 def boosted(X: Any, *before: Any) -> Any:
-    trees = lightgbm.LGBMClassifier(n_estimators=8, num_leaves=6, verbose=-1, n_jobs=1)
+    trees = lightgbm.LGBMClassifier(
+        n_estimators=8, num_leaves=16, verbose=-1, n_jobs=1, min_data_per_group=5, cat_smooth=1.0
+    )
     return make_pipeline(*before, trees).fit(X, Y) if before else trees.fit(X, Y)
 
 
@@ -41,6 +43,7 @@ def encoder() -> Any:
 def test_thresholds_are_for_columns_of_numbers() -> None:
     space = hf.FeatureSpace.from_frame(TABLE)
     model = boosted(TABLE)
+    assert (hf.load_model(model).classifier.forest.category >= 0).any()
     with pytest.raises(InvalidInputError, match="columns of numbers, got 'employment'"):
         hf.certify(model, TABLE, 1, hf.TreeChanges(thresholds={"employment": 1.0}), space=space)
     hf.certify(model, TABLE[:5], 1, hf.TreeChanges(thresholds={"income": 1.0}), space=space)
