@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.impute import SimpleImputer
@@ -119,3 +121,28 @@ def test_rows_are_named_in_plain_words() -> None:
     X = pd.DataFrame({"a": [1.0, np.nan]}, index=np.array([4, 9]))
     with pytest.raises(InvalidInputError, match=r"row 1 \(9\)"):
         hf.FeatureSpace.from_frame(X)
+
+
+def test_advice_is_in_numbers_that_people_write() -> None:
+    X = LOANS[NUMBERS].astype(float)
+    model = xgboost.XGBClassifier(n_estimators=8, max_depth=3, n_jobs=1).fit(X, Y)
+    denied = X[model.predict(X) == 0][:3]
+    advice = hf.explain(
+        model, denied, target=1, changes=hf.TreeChanges(leaves=0.005), generator=hf.Closest(),
+        space=hf.FeatureSpace.from_frame(X),
+    )  # fmt: skip
+    some = 0
+    for row in np.flatnonzero(advice.found).tolist():
+        asked = advice.letter(row, date="2026-11-18").text
+        assert not re.search(r"(at most|at least) [\d,]+\.\d{5}", asked), asked
+        some += "at most" in asked or "at least" in asked
+        words = advice.describe(row)
+        for old, new in re.findall(r"from (\S+) to about (\S+)", words):
+            assert old != new.rstrip(".,;")
+    assert some
+
+
+def test_a_hair_is_put_into_words() -> None:
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"late": [0.0, 2.0, 5.0]}))
+    before, after = pd.DataFrame({"late": [2.0]}), pd.DataFrame({"late": [1.9999999403953552]})
+    assert "from 2 to just below 2" in str(space.describe_change(before, after))
