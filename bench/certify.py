@@ -148,9 +148,9 @@ def interval_bound(engine: Engine, points: Floats, *, nonnegative: bool) -> Floa
         part = slice(start, start + CHUNK)
         plus = points[part] if nonnegative else np.maximum(points[part], 0.0)
         lower[part] = (
-            prepared.interval[0](plus)
+            prepared.interval.nonnegative(plus)
             if nonnegative
-            else prepared.interval[1](plus, plus - points[part])
+            else prepared.interval.general(plus, plus - points[part])
         )
     return lower
 

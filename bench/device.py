@@ -59,11 +59,10 @@ def passes(network: hf.Network, points: Floats, device: str) -> None:
     engine = Engine(network, hf.PlausibleChanges(0.02), device)
     prepared = engine.prepared(TARGET)
     assert prepared.interval is not None
-    nonnegative, general_pass = prepared.interval
     there = engine.convert(points)
     forward = _seconds(lambda: prepared.today(there), device)
-    general = _seconds(lambda: general_pass(there, there), device)
-    interval = _seconds(lambda: nonnegative(there), device)
+    general = _seconds(lambda: prepared.interval.general(there, there), device)
+    interval = _seconds(lambda: prepared.interval.nonnegative(there), device)
     n = points.shape[0]
     print(f"forward pass      {n / forward / 1e6:8.0f} million rows a second")
     print(

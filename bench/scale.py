@@ -62,15 +62,18 @@ class Bench:
 
     def write_page(self) -> None:
         """What was said, at its place in docs/scale.md, below the command that says it."""
-        part = self.options.part
-        # Where files lie on this machine is nobody's business.
-        words = re.sub(r" --(store|data)[ =]\S+", "", " ".join(sys.argv[1:]))
-        lines = "\n".join(f"- {line}" for line in self.said)
-        block = f"<!-- {part} -->\n`python bench/scale.py {words}`:\n\n{lines}\n<!-- end of {part} -->\n"
+        self.write_block(self.options.part, "".join(f"- {line}\n" for line in self.said))
+
+    def write_block(self, name: str, content: str) -> None:
+        """A part of docs/scale.md between its two marks; at the end, where it has none yet."""
         text = PAGE.read_text(encoding="utf-8")
-        known = re.compile(f"<!-- {part} -->\n.*?<!-- end of {part} -->\n", re.DOTALL)
+        known = re.compile(f"<!-- {name} -->\n.*?<!-- end of {name} -->\n", re.DOTALL)
         place = known.search(text) or re.compile(r"\Z").search(text)
         assert place is not None
+        # Where files lie on this machine is nobody's business.
+        words = re.sub(r" --(store|data)[ =]\S+", "", " ".join(sys.argv[1:]))
+        command = f"By `python bench/scale.py {words}`:\n\n"
+        block = f"<!-- {name} -->\n{command}{content}<!-- end of {name} -->\n"
         text = text[: place.start()] + block + text[place.end() :]
         PAGE.write_text(text, encoding="utf-8", newline="\n")
 
@@ -305,27 +308,33 @@ def compare(bench: Bench, ours: pd.DataFrame, theirs: pd.DataFrame, what: str) -
     )
 
 
+def digits(value: float, count: int) -> str:
+    """So many digits of a number, and no exponent."""
+    return f"{float(f'{value:.{count}g}'):,.12g}"
+
+
 def rates(bench: Bench) -> None:
     """Processor time a row on one core."""
     frame = pd.concat(bench.blocks(8 * BLOCK))
     measured = {}
-    for what, function, table in (
+    table = "| | rows measured | time a row | core-hours for 10⁶ | 10⁸ | 10⁹ |\n|---|---|---|---|---|---|\n"
+    for what, function, rows in (
         ("certify", bench.certify(), frame),
         ("RNCE", bench.explain(hf.RNCE(bench.points)), bench.rejected(bench.options.people)),
         ("Closest", bench.explain(hf.Closest()), bench.rejected(bench.options.closest)),
     ):
-        function(table.head(2))
+        function(rows.head(2))
         size = BLOCK if what == "certify" else 256
         started = time.process_time()
-        for start in range(0, len(table), size):
-            function(table[start : start + size])
-        each = (time.process_time() - started) / len(table)
-        measured[what] = each, len(table)
-        hours = [each * rows / 3600 for rows in (1e6, 1e8, 1e9)]
-        bench.say(
-            f"{what}: {len(table):,} rows measured, {1e6 * each:.3g} us a row; core-hours for 1e6, 1e8, 1e9 "
-            f"rows: {', '.join(f'{hour:.3g}' for hour in hours)}"
-        )
+        for start in range(0, len(rows), size):
+            function(rows[start : start + size])
+        each = (time.process_time() - started) / len(rows)
+        measured[what] = each, len(rows)
+        hours = [digits(each * count / 3600, 2) for count in (1e6, 1e8, 1e9)]
+        cost = f"{digits(1e6 * each, 3)} µs"
+        bench.say(f"{what}: {len(rows):,} rows measured, {cost} a row on one core")
+        table += f"| {what} | {len(rows):,} | {cost} | {' | '.join(hours)} |\n"
+    bench.write_block("rates table", table)
     kept(bench, rates=measured)
 
 

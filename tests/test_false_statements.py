@@ -564,3 +564,16 @@ def test_what_no_one_can_reach_behind_a_logarithm_is_said() -> None:
     )
     assert not result.found.any()
     assert not any("any one kind of constraint" in reason for reason in result.reason)
+
+
+def test_a_split_of_a_neuron_that_the_margin_wants_low() -> None:
+    """A program asks for it, and the line below such a neuron is L on either side of 0."""
+    weights = [
+        [[141.0, -5.3e-4, -3.7e-3], [1.7e-4, -9.7e-7, 3.2e7], [-1.5e-8, -4319.0, 0.029]],
+        [[-3670.1012806597487, 0.041, 1715.8274965020703], [-27068.3, -685859.0566, -5.2e-10]],
+        [[-8.3e-7, 24220.21488095947]],
+    ]
+    biases = [[-0.19, -2.3e-12, -0.19], [1862067290.75, 17094.6], [-5111656063830600.0]]
+    network, changes = hf.Network(weights, biases), hf.PlausibleChanges(609.2582553795793)
+    case = _case(network, [[507012.57974817284, 0.0, 2.2e-7]], 0, changes)
+    assert _false(case, check_ranges) == []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from skl2onnx import to_onnx
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -217,3 +217,52 @@ def test_what_another_order_of_sums_could_tip_is_not_proven() -> None:
     for below, robust in ((0.0, False), (error / 2, False), (100.0 * error, True)):
         changes = hf.PlausibleShift(float(margins[row]) - below)
         assert hf.certify(proto, rows[[row]], 1, changes).robust[0] == robust
+
+
+MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "MEMBER"]
+
+
+def newer(mode: int = 0, **options: Any) -> Any:
+    """Two trees as version 5 of the operator has them; the second is one question."""
+    floats, kind = TensorProto.FLOAT, TensorProto.UINT8
+    parts: dict[str, Any] = {
+        "aggregate_function": 1, "n_targets": 3, "post_transform": 0, "tree_roots": [0, 2],
+        "nodes_featureids": [0, 1, 1], "nodes_truenodeids": [1, 0, 2], "nodes_trueleafs": [0, 1, 1],
+        "nodes_falsenodeids": [3, 1, 4], "nodes_falseleafs": [1, 1, 1],
+        "nodes_missing_value_tracks_true": [1, 0, 1], "leaf_targetids": [0, 1, 1, 2, 0],
+        "nodes_splits": helper.make_tensor("s", floats, [3], [0.1, 0.2, -0.3]),
+        "nodes_modes": helper.make_tensor("m", kind, [3], [mode] * 3),
+        "leaf_weights": helper.make_tensor("w", floats, [5], [0.7, 0.8, 0.1, 0.9, -0.05]),
+        **options,
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("TreeEnsemble", ["X"], ["scores"], domain="ai.onnx.ml", **parts),
+        helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+    ]
+    X = helper.make_tensor_value_info("X", floats, [None, 2])
+    label = helper.make_tensor_value_info("label", TensorProto.INT64, [None])
+    made = helper.make_graph(nodes, "trees", [X], [label])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 5)]
+    return helper.make_model(made, opset_imports=opsets, ir_version=10)
+
+
+def test_the_newer_operator() -> None:
+    for mode in range(4):
+        proto = newer(mode)
+        trees = hf.load_model(proto).classifier
+        assert trees.forest.n_trees == 2
+        rows = odd_rows(X[:, :2], trees.forest)
+        label = run(proto, rows)[0]
+        assert len(np.unique(label)) == 3
+        assert (trees.classes[trees.winners(trees.score(rows))] == label).all()
+    for mode in range(4, 6):
+        with pytest.raises(UnsupportedModelError, match=MODES[mode]):
+            hf.load_model(newer(mode))
+    for wrong, why in (
+        ({"aggregate_function": 2}, "MIN or MAX"),
+        ({"post_transform": 1}, "expected post_transform NONE"),
+        ({"nodes_truenodeids": [0, 0, 2]}, "each node and leaf below one other"),
+        ({"nodes_truenodeids": [9, 0, 2]}, "each node and leaf below one other"),
+    ):
+        with pytest.raises(UnsupportedModelError, match=why):
+            hf.load_model(newer(**wrong))

@@ -83,3 +83,35 @@ def test_points_may_be_a_tensor():
     )
     with pytest.raises(InvalidInputError, match=r"a kind that numpy has, got torch\.bfloat16"):
         hf.certify(network, torch.from_numpy(X).bfloat16(), 1, CHANGES)
+
+
+@pytest.mark.parametrize("hidden", [(7,), (6, 5), (6, 5, 4)], ids=str)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_table_gets_the_verdicts_of_its_rows(hidden, outputs, monkeypatch):
+    """Of many rows one network breaks most: each verdict is as without it, and each broken row has a witness."""
+    monkeypatch.setattr("holdfast.verify._engine._MANY", 16)
+    rng = np.random.default_rng([4, len(hidden), outputs])
+    network = random_network(rng, 4, hidden, outputs, awkward=False)
+    X = rng.normal(0.0, 0.7, (3000, 4))
+    # Points of one sign take another pass.
+    X[:1500] = np.abs(X[:1500])
+    # A class that is neither rare nor everywhere.
+    target = int(np.abs(np.bincount(network.predict(X), minlength=outputs) - 1500).argmin())
+    together, some = hf.certify(network, X, target, CHANGES), np.arange(0, len(X), 50)
+    alone = [hf.certify(network, X[i : i + 1], target, CHANGES) for i in some]
+    assert [one.verdict[0] for one in alone] == together.verdict[some].tolist()
+    assert "attack" in together.stages or len(hidden) == 2
+    broken = np.flatnonzero(together.verdict == hf.Verdict.NOT_ROBUST)
+    assert broken.size > 16
+    for row in broken[:: len(broken) // 40 + 1]:
+        witness = together.witness(row)
+        assert CHANGES.contains(network, witness)
+        assert witness.predict(X[row : row + 1])[0] != target
+    assert (together.margin_lower <= together.margin_upper).all()
+    assert (together.margin_upper[broken] < 0.0).all()
+    proven = np.flatnonzero(together.decided_by == "interval")
+    logits = network.logits(X[proven])
+    today = logits[:, 0] if target else -logits[:, 0]
+    if outputs > 1:
+        today = logits[:, target] - np.delete(logits, target, axis=1).max(axis=1)
+    np.testing.assert_allclose(together.margin_upper[proven], today, rtol=0.0, atol=1e-9)

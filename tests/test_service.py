@@ -298,7 +298,9 @@ def test_paths_methods_and_kinds_of_content(client):
         "error": "path: expected one that / lists, got another"
     }
     assert client.post("/audit", json={}).status_code == 404  # no ledger, no audit
-    assert client.get("/certify").status_code == 405
+    answer = client.get("/certify")
+    assert answer.status_code == 405
+    assert answer.json() == {"error": "method: expected POST at this path, got GET"}
     assert client.get("/certify").headers["allow"] == "POST"
     assert refused(client, b"{}", kind="text/plain") == (
         415,

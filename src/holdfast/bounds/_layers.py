@@ -27,8 +27,9 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holdfast._arrays import Array, RowBatch, array_namespace, row_sum, take_rows
+from holdfast._arrays import Array, RowBatch, array_namespace, row_sum, take_rows, to_numpy
 from holdfast._network import Floats, Network
 from holdfast.changes import PlausibleChanges
 from holdfast.changes._parameters import Radius, down_up
@@ -285,6 +286,11 @@ class Layers(RowBatch):
             start += layer.weight.shape[0]
         return spans[::-1]
 
+    @property
+    def before(self) -> int:
+        """How many of the later neurons come before the last hidden layer."""
+        return int(self.spans[0][1].start)
+
     def start(self, points: Array) -> Box:
         """What the points determine: the box of the first hidden layer's preactivations, rounding included."""
         xp = array_namespace(points)
@@ -332,7 +338,7 @@ class Layers(RowBatch):
     def worst(self) -> tuple[Array, ...]:
         """The last hidden layer on the sides that the margin wants, where all rows want the same; otherwise nothing.
 
-        Its matrix, turned, its bias, and what takes who is active to the d of the layer before.
+        Its matrix, turned, its bias, what takes who is active to the d of the layer before, and the matrix.
         """
         layer = self.hidden[-1]
         if len(self.hidden) < 2 or not (
@@ -342,12 +348,13 @@ class Layers(RowBatch):
         xp, d = array_namespace(layer.weight), self.wanted[1][0, :]
         low, high, *biases = layer.ends
         matrix = xp.where((d > 0.0)[:, None], low, high)
-        return xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *biases), d[:, None] * matrix
+        turned, bias = xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *biases)
+        return turned, bias, d[:, None] * matrix, matrix
 
     def pulled(self, i: int, total: Array, low: Array) -> tuple[Array | None, Array, Array]:
         """What multipliers of layer i's neurons, of L where `low` and else of U, make of the layer before: `pull`."""
         if self.worst and i == len(self.hidden) - 1:
-            return None, total @ self.worst[0].T, total @ self.worst[1]
+            return None, total @ self.worst[3], total @ self.worst[1]
         lower = array_namespace(total).where(low, total, 0.0)
         return self.hidden[i].pull(lower, total - lower)
 
@@ -446,10 +453,26 @@ class Pass:
         return values
 
 
-def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> tuple[Pass, Pass]:
-    """The interval bounds of several margins of a network with ReLU everywhere, each one plain pass of twice the width.
+class Passes:
+    """A pass that reads points x >= 0 as they are, and any others as x⁺ and x⁻ side by side."""
 
-    The first reads points x >= 0, the second x⁺ and x⁻ of any. The values are the lower and upper ends side by side:
+    def __init__(self, parts: Sequence[tuple[Floats, Floats, bool]], convert: Any) -> None:
+        (first, bias, _), *later = parts
+        self.nonnegative = Pass([(first[: len(first) // 2], bias, False), *later], convert)
+        self.general = Pass(parts, convert)
+
+    def __call__(self, points: Array) -> Array:
+        """What the pass makes of points, (n, k)."""
+        if points.min() >= 0.0:
+            return self.nonnegative(points)
+        plus = array_namespace(points).maximum(points, 0.0)
+        return self.general(plus, plus - points)
+
+
+def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> Passes:
+    """The interval bounds of several margins of a network with ReLU everywhere, one plain pass of twice the width.
+
+    The values are the lower and upper ends side by side:
 
         first layer     L = low x⁺ - high x⁻,  U = high x⁺ - low x⁻
         later layers    low  <- low⁺ low + low⁻ high      with low⁺, low⁻ the positive and negative entries
@@ -474,9 +497,23 @@ def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> tupl
     matrix, bias, relu = parts.pop()
     parts.append((matrix[:, used], bias[used], relu))
     parts.append((output[:, used].T, np.concatenate(edges), True))
-    (general, edge, _), *later = parts
-    nonnegative = Pass([(general[: general.shape[0] // 2], edge, False), *later], convert)
-    return nonnegative, Pass(parts, convert)
+    return Passes(parts, convert)
+
+
+def one_network(layers: Layers, low: NDArray[np.bool_], convert: Any = np.asarray) -> Passes:
+    """The margin of a network with ReLU everywhere whose hidden neurons are on these sides for every point."""
+    parts: list[tuple[Floats, Floats, bool]] = []
+    start = 0
+    for layer in (*layers.hidden, layers.margin):
+        below, above, *biases = map(to_numpy, layer.ends)
+        end = start + below.shape[0]
+        # The margin is on its low side.
+        side = np.append(low, True)[start:end, None]
+        rows, start = np.where(side, below, above), end
+        if not parts:
+            rows = np.concatenate([rows, -np.where(side, above, below)], axis=1)
+        parts.append((rows.T, np.where(side[:, 0], *biases), bool(parts)))
+    return Passes(parts, convert)
 
 
 def _signed(rows: Floats) -> Floats:

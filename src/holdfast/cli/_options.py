@@ -35,11 +35,6 @@ THERE = {"exists": True}
 COUNT = {"min": 1}
 
 
-def existing_file(text: str) -> Any:
-    """An option that names a file to be read."""
-    return Option(help=text, **FILE)
-
-
 MODELS = (
     ".onnx, .skops, a network saved by holdfast (.npz), trees of XGBoost (.json, .ubj), LightGBM (.txt) or "
     "CatBoost (.cbm), or with --trust-pickle a pickle."

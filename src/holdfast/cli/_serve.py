@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Option
 
 from holdfast.cli._ledger import SecretFile, read_secret
-from holdfast.cli._options import FILE, Classes, command, existing_file
+from holdfast.cli._options import COUNT, FILE, Classes, command
 from holdfast.cli._recourse import Searching
 from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
@@ -40,14 +40,17 @@ class Served(Classes, Searching):
 class Limited:
     """What a request may take, and all of them together."""
 
-    max_bytes: Annotated[int, Option(min=1, help="The longest body of a request.")] = 1_000_000
-    max_people: Annotated[int, Option(min=1, help="The most people in a request.")] = 1000
+    max_bytes: Annotated[int, COUNT, "The longest body of a request."] = 1_000_000
+    max_people: Annotated[int, COUNT, "The most people in a request."] = 1000
     max_seconds: Annotated[
         float, "Processor time of a request; what is undecided by then is UNKNOWN."
     ] = 10.0
-    max_waiting: Annotated[
-        int, Option(min=1, help="The most requests that wait; one more is told 503.")
-    ] = 64
+    max_waiting: Annotated[int, COUNT, "The most requests that wait; one more is told 503."] = 64
+
+    @property
+    def limits(self) -> tuple[int, int, float, int]:
+        """Bytes, people, seconds and requests that wait."""
+        return self.max_bytes, self.max_people, self.max_seconds, self.max_waiting
 
 
 @command
@@ -56,26 +59,20 @@ def serve(
     limited: Limited,
     *,
     ledger: Annotated[
-        Path | None,
-        Option("--ledger", dir_okay=False, help="Record every promise here before it is answered."),
+        Path | None, {"dir_okay": False}, "Record every promise here before it is answered."
     ] = None,
-    no_radius: Annotated[
-        bool, Option("--no-radius", help="Do not record each promise's certified radius.")
-    ] = False,
+    no_radius: Annotated[bool, "Do not record each promise's certified radius."] = False,
     secret: SecretFile = None,
     token_file: Annotated[
         Path | None,
-        existing_file(
-            "A file with the token that every request has to bear; only /health is open."
-        ),
+        FILE,
+        "A file with the token that every request has to bear; only /health is open.",
     ] = None,
     host: Annotated[
         str, "Where to listen; beyond this machine only with --token-file."
     ] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="0 takes one that is free.")] = 8000,
-    workers: Annotated[
-        int, Option(min=1, help="How many processes answer: one for each core to be used.")
-    ] = 1,
+    port: Annotated[int, {"min": 0, "max": 65535}, "0 takes one that is free."] = 8000,
+    workers: Annotated[int, COUNT, "How many processes answer: one for each core to be used."] = 1,
 ) -> None:
     """Answer certify, explain and audit over HTTP, in JSON: POST /certify, /explain, /audit; GET / says how.
 
@@ -102,9 +99,7 @@ def serve(
         secret=None if ledger is None else read_secret(secret),
         radius=not no_radius,
         seed=served.seed,
-        limits=RequestLimits(
-            limited.max_bytes, limited.max_people, limited.max_seconds, limited.max_waiting
-        ),
+        limits=RequestLimits(*limited.limits),
     )
     token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
     run(service, host=host, port=port, token=token, workers=workers, ready=_ready)

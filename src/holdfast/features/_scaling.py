@@ -149,7 +149,8 @@ class Scaling:
             pending = pending[~hit]
 
         for value in favourites:
-            keep(np.broadcast_to(value, encoded.shape)[pending])
+            if pending.size:
+                keep(np.broadcast_to(value, encoded.shape)[pending])
         for decimals in range(1 if precision == "integer" else _MOST_DECIMALS + 1):
             if pending.size:
                 keep(hold(round_decimals(guess[pending], decimals), precision))

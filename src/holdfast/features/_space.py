@@ -365,10 +365,28 @@ class FeatureSpace(Shown):
     def numbers(self, table: Table) -> Floats:
         """Raw values as one number per feature: itself, or the position of its label."""
         frame = self.as_frame(table)
+        if self._only_numbers:
+            # All columns at once; where there may be something to refuse, one by one, by its name.
+            own = frame if list(frame.columns) == list(self.names) else frame[list(self.names)]
+            if set(own.dtypes) <= {np.dtype(np.float64), np.dtype(np.int64)}:
+                numbers = own.to_numpy(np.float64) + 0.0
+                whole = numbers[:, self._whole]
+                if (np.abs(numbers) < 2**53).all() and (np.rint(whole) == whole).all():
+                    return numbers
         numbers = np.empty((len(frame), len(self.features)))
         for i, feature in enumerate(self.features):
             numbers[:, i] = feature.numbers(frame[feature.name])
         return numbers
+
+    @cached_property
+    def _only_numbers(self) -> bool:
+        """Whether every column has a number in every row."""
+        return not any(feature.labelled or feature.missing for feature in self.features)
+
+    @cached_property
+    def _whole(self) -> Bools:
+        """Which columns hold whole numbers alone."""
+        return np.array([feature.storage.precision == "integer" for feature in self.features])
 
     def encode_numbers(self, numbers: Floats) -> Floats:
         """Numbers -> points."""

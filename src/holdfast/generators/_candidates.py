@@ -20,6 +20,7 @@ from scipy.spatial.distance import cdist
 from holdfast._classifier import Classifier
 from holdfast._given import given_array
 from holdfast._network import Bools, Floats, Ints
+from holdfast._scored import Scored
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction, Feature, FeatureSpace
 from holdfast.generators._base import Generator, Task
@@ -274,8 +275,17 @@ def accepted_candidates(
 ) -> dict[int, Candidates]:
     """For each target the candidates that today's model gives this class."""
     every = Candidates.of(read_candidates(table, space, classifier), space)
-    classes = classifier.predict_index(every.table)
+    # How often a model that is known by its scores is asked is counted, and paid for.
+    ask = _asked if isinstance(classifier, Scored) else _classes
+    classes = ask(every.table, classifier)
     return {target: every.where(classes == target) for target in targets}
+
+
+def _asked(points: Floats, classifier: Classifier) -> Ints:
+    return classifier.predict_index(points)
+
+
+_classes = remembered(_asked)
 
 
 @dataclass(frozen=True, eq=False)

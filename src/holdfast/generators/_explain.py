@@ -121,7 +121,10 @@ def explain(
             _ask(generator, replace(task, advance=advance), rows, proposals)
         result = finish(task, proposals)
     _warn_of_far_answers(task, result, generator, data)
-    return replace(result, calls=tally.since(before), generator=generator)
+    result = replace(result, calls=tally.since(before), generator=generator)
+    # They are read already, and need not be again.
+    vars(result)["people"] = task.people
+    return result
 
 
 def _ask(generator: Generator, task: Task, rows: Ints, proposals: Proposals) -> None:

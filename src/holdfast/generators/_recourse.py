@@ -207,9 +207,10 @@ class Recourse(Shown):
         gap = np.where(gap < _NO_GAP, 0.0, gap)
         gap = gap if optimality_gap is None else np.fmax(gap, optimality_gap)
         answers = frame.set_axis(pd.Index(rows), axis=0).reindex(np.arange(n))
-        table = task.frame.copy()
-        for name in task.space.names:
-            table[name] = answers[name].array
+        columns = dict(task.frame.items()) | {name: answers[name] for name in task.space.names}
+        table = pd.DataFrame(
+            {name: column.array for name, column in columns.items()}, index=task.frame.index
+        )
         sentences = np.empty(n, dtype=object)
         for row, text in enumerate(reason):
             sentences[row] = (

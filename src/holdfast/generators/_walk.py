@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pandas as pd
 
 from holdfast._deadline import Deadline
 from holdfast._network import Bools, Floats, Ints
@@ -137,6 +136,11 @@ def for_the_first_time(fine: Bools, rows: Ints, points: Floats) -> Bools:
     """Of the fine points, those that their row has not met before: several candidates often lead to the same one."""
     fine = fine.copy()
     asked = np.flatnonzero(fine)
-    again = pd.DataFrame(np.column_stack([rows[asked], points[asked]])).duplicated().to_numpy()
-    fine[asked[again]] = False
+    # Compared as bytes, with zeros unsigned.
+    met = np.column_stack([rows[asked], points[asked]]) + 0.0
+    keys = met.view(np.dtype((np.void, met.strides[0]))).ravel().tolist()
+    seen = set()
+    for place, key in zip(asked.tolist(), keys, strict=True):
+        fine[place] = key not in seen
+        seen.add(key)
     return fine

@@ -205,7 +205,10 @@ async def _refused(request: Request, error: Exception) -> Response:
         status, words = 499, "nobody is listening any more"
     elif isinstance(error, HTTPException):
         status, headers = error.status_code, dict(error.headers or {})
-        words = {404: "path: expected one that / lists, got another"}.get(status, error.detail)
+        words = {
+            404: "path: expected one that / lists, got another",
+            405: f"method: expected {headers.get('Allow')} at this path, got {request.method}",
+        }.get(status, error.detail)
     request.state.error = type(error).__name__
     return _json({"error": words[:_LONGEST_WORDS]}, status, headers)
 

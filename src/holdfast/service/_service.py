@@ -281,7 +281,7 @@ def _keys(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _certified(certificates: Certificates) -> list[dict[str, Any]]:
     """Verdict, margins and who decided, row by row; null stands for what is not known, or infinite."""
-    outcome, names = certificates.outcome, certificates.decided_by.tolist()
+    margins = certificates.margin_lower, certificates.margin_upper
     return [
         {
             "verdict": verdict.name,
@@ -292,7 +292,7 @@ def _certified(certificates: Certificates) -> list[dict[str, Any]]:
             "decided_by": name,
         }
         for verdict, lower, upper, name in zip(
-            certificates.verdict.tolist(), outcome.lower, outcome.upper, names, strict=True
+            certificates.verdict, *margins, certificates.decided_by, strict=True
         )
     ]
 

@@ -81,7 +81,12 @@ class Certificates(Shown):
     @property
     def margin_upper(self) -> Floats:
         """A number that the margin of some model in Δ does not exceed."""
-        return self.outcome.upper
+        return self._complete().upper
+
+    def _complete(self) -> Outcome:
+        if isinstance(self.decider, Engine):
+            self.decider.complete(self.outcome, self.points, self.targets)
+        return self.outcome
 
     @property
     def decided_by(self) -> Values:
@@ -111,7 +116,7 @@ class Certificates(Shown):
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""
-        frame = self.outcome.to_frame(self.index)
+        frame = self._complete().to_frame(self.index)
         if self.sound is not None:
             frame["sound"] = self.sound
         return frame
@@ -145,7 +150,7 @@ class Certificates(Shown):
     def overview(self) -> Summary:
         """What a notebook shows."""
         counts = self.counts()
-        head = self.outcome.to_frame(self.index[:HEAD], slice(HEAD))
+        head = self._complete().to_frame(self.index[:HEAD], slice(HEAD))
         head["verdict"] = [Verdict(name).words for name in head["verdict"]]
         if self.sound is not None:
             head["sound"] = self.sound[:HEAD]

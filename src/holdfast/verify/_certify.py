@@ -11,7 +11,7 @@ import pandas as pd
 from holdfast._arrays import check_device
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats, Ints, Pair
 from holdfast._parallel import jobs, spread
 from holdfast._progress import Advance, no_bar, progress_bar
 from holdfast._scored import Scored
@@ -243,7 +243,8 @@ def _settled(
             # Rows that lie together need no copy.
             together = rows[-1] - rows[0] == len(rows) - 1
             own: Any = slice(rows[0], rows[-1] + 1) if together else rows
-            return decider, points[own], targets[own], stage, share
+            known = None if stage <= easy else (outcome.lower[own], outcome.upper[own])
+            return decider, points[own], targets[own], stage, share, known
 
         parts = map(part, range(len(blocks)))
         settled = map(_settle_part, parts) if len(blocks) == 1 else spread(_settle_part, parts)
@@ -258,10 +259,13 @@ def _settled(
 
 
 def _settle_part(
-    part: tuple[Engine | ClosedForm, Floats, Ints, Stage, float | None],
+    part: tuple[Engine | ClosedForm, Floats, Ints, Stage, float | None, Pair | None],
 ) -> Outcome:
-    decider, points, targets, until, seconds = part
-    return decider.settle(points, targets, deadline=Deadline.after(seconds), until=until)
+    decider, points, targets, until, seconds, known = part
+    deadline = Deadline.after(seconds)
+    if isinstance(decider, Engine):
+        return decider.settle(points, targets, deadline=deadline, until=until, known=known)
+    return decider.settle(points, targets, deadline=deadline, until=until)
 
 
 def _cut(rows: Ints, size: int) -> list[Ints]:

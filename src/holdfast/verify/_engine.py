@@ -25,9 +25,11 @@ from holdfast.bounds._layers import (
     Layers,
     Margin,
     Pass,
+    Passes,
     forward_error,
     interval_passes,
     margins_for,
+    one_network,
 )
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import HoldfastError, InvalidInputError
@@ -41,6 +43,8 @@ Rows = NDArray[np.intp]
 
 # Values of searched layers that are looked at together.
 _WIDE = 2**15
+# Rows that are looked at first; where there are so many, what is found there is tried on all.
+_FEW, _MANY = 32, 512
 # Rows at a time where they live on a device: enough to fill it. The ranges of deep networks take a matrix for each row:
 # so many numbers in all.
 _DEVICE_CHUNK, _DEVICE_NUMBERS = 2**20, 2**25
@@ -98,14 +102,9 @@ class PreparedTarget:
 
     def least(self, points: Array) -> Array:
         """The interval bounds of the margins, (n, k), before any allowance for rounding."""
-        xp = array_namespace(points)
-        if self.interval is None:
-            return xp.stack([one.least(points) for one in self.layers], axis=1)
-        nonnegative, general = self.interval
-        if points.min() >= 0.0:
-            return nonnegative(points)
-        plus = xp.maximum(points, 0.0)
-        return general(plus, plus - points)
+        if self.interval is not None:
+            return self.interval(points)
+        return array_namespace(points).stack([one.least(points) for one in self.layers], axis=1)
 
 
 class Engine:
@@ -207,17 +206,22 @@ class Engine:
         until: Stage = Stage.EXACT,
         keep: bool = True,
         advance: Callable[[int], object] = lambda _: None,
+        known: tuple[Floats, Floats] | None = None,
     ) -> Outcome:
         """The sign of the margins of every row, for one target class or one a row, by the stages up to `until`.
 
-        `keep` keeps what proves the rows, for certificates.
+        `keep` keeps what proves the rows, for certificates. `known` are bounds of rows that the easy stages have left
+        open: with one margin a row, they need not see them again. See `complete` for what may be missing.
         """
         only, outcome = (
             target if isinstance(target, int) else int(target[0]),
             Outcome.empty(points.shape[0]),
         )
         error = self.check_scale(points, only)
-        if points.shape[0] == 1 and self._at_once(points, self.prepared(only), error, outcome):
+        again = known is None or len(self.prepared(only).margins) > 1
+        if known is not None:
+            outcome.lower[:], outcome.upper[:] = known
+        elif points.shape[0] == 1 and self._at_once(points, self.prepared(only), error, outcome):
             return outcome
         jobs = []
         for one, rows in by_target(target, points.shape[0]):
@@ -225,7 +229,8 @@ class Engine:
             jobs.append(Job(self, self.prepared(one), some, rows, outcome, keep))
         # What is easy in every class before what is hard in any: a time limit should cost only the latter.
         for step in TABLE:
-            for job in jobs if step.ball in (None, self.ball) and step.stage <= until else ():
+            due = step.stage <= until and (again or step.stage > self.easy)
+            for job in jobs if due and step.ball in (None, self.ball) else ():
                 before = job.left.size
                 if before and not deadline.over:
                     step.run(job, deadline)
@@ -239,17 +244,26 @@ class Engine:
         """Whether forward pass or interval bound settle a single point: the same as the stages, without their ado."""
         there = self.convert(point)
         alone = len(prepared.margins) == 1
+        bounds = prepared.least(there)
+        outcome.lower[0] = lower = float(bounds[0, 0] if alone else bounds.min()) - error
+        if lower > 0.0:
+            outcome.mark(0, ROBUST, Stage.INTERVAL if self.network.hidden else Stage.CLOSED_FORM)
+            return True
         today = prepared.today(there)
         least = float(today[0, 0] if alone else today.min())
         outcome.upper[0] = least + error
         if least < -error:
             outcome.mark(0, NOT_ROBUST, Stage.FORWARD)
-            return True
-        bounds = prepared.least(there)
-        outcome.lower[0] = lower = float(bounds[0, 0] if alone else bounds.min()) - error
-        if lower > 0.0:
-            outcome.mark(0, ROBUST, Stage.INTERVAL if self.network.hidden else Stage.CLOSED_FORM)
-        return lower > 0.0
+        return least < -error
+
+    @quiet()
+    def complete(self, outcome: Outcome, points: Floats, target: Rows) -> None:
+        """Write down today's margins of rows that were proven before anyone asked for them."""
+        rows = np.flatnonzero(outcome.upper == np.inf)
+        for one, some in by_target(target[rows], rows.size) if rows.size else ():
+            local = rows[some]
+            job = Job(self, self.prepared(one), points[local], local, outcome, keep=False)
+            job.reached(job.left, job.today(job.left) + job.error, np.zeros(0, np.intp), Stage.NONE)
 
     @quiet()
     def least(
@@ -323,14 +337,34 @@ class Job:
         self.left = np.arange(n)
         # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
-        # What rounding may do to today's margins and to interval bounds.
-        self.error = np.empty(n)
+        # Whether interval bounds have been taken; what rounding may do to them and to today's margins.
+        self.bounded, self.error = False, np.empty(n)
+        for part in engine.chunks(n):
+            self.error[part] = forward_error(prepared.norms, _greatest(points[part]))
         self.searches: list[tuple[int, Rows, Search]] = []
+
+    def at(self, local: Rows) -> Any:
+        """Where some rows are in the outcome; all of them together need not be picked out."""
+        if local.size == self.outcome.verdict.size:
+            return slice(None)
+        return local if self.rows.size == self.outcome.verdict.size else self.rows[local]
 
     def open(self, k: int | None = None) -> Rows:
         """The rows that are not settled; with `k`, those whose k-th margin is not proven either."""
-        self.left = self.left[self.outcome.verdict[self.rows[self.left]] == 0]
+        self.left = self.left[self.outcome.verdict[self.at(self.left)] == 0]
         return self.left if k is None else self.left[~self.proven[self.left, k]]
+
+    def some(self, local: Rows) -> Floats:
+        """The points of some rows."""
+        return self.points if local.size == self.rows.size else self.points[local]
+
+    def today(self, local: Rows) -> Floats:
+        """The least of today's margins of some rows."""
+        points, least = self.some(local), np.empty(local.size)
+        for part in self.engine.chunks(local.size):
+            margins = to_numpy(self.prepared.today(self.engine.convert(points[part])))
+            least[part] = margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
+        return least
 
     def prove(
         self, local: Rows, k: int | slice, lower: Floats, stage: Stage, *, proven: bool = False
@@ -339,36 +373,40 @@ class Job:
         at = slice(None) if local.size == self.rows.size else local
         self.lower[at, k] = np.maximum(self.lower[at, k], lower)
         known, proves = self.lower[at], (lower > 0.0) | proven
-        self.outcome.lower[self.rows[at]] = (
-            known[:, 0] if known.shape[1] == 1 else known.min(axis=1)
-        )
+        alone = known.shape[1] == 1
+        self.outcome.lower[self.at(local)] = known[:, 0] if alone else known.min(axis=1)
         self.proven[at, k] |= proves
-        new = local[proves if proves.ndim == 1 else proves.any(axis=1)]
-        self.outcome.mark(self.rows[new[self.proven[new].all(axis=1)]], ROBUST, stage)
+        new = local[proves if proves.ndim == 1 else proves[:, 0] if alone else proves.any(axis=1)]
+        new = new if alone else new[self.proven[new].all(axis=1)]
+        self.outcome.mark(self.at(new), ROBUST, stage)
 
-    def reached(self, local: Rows, upper: Floats, broken: NDArray[np.bool_], stage: Stage) -> Rows:
+    def reached(self, local: Rows, upper: Floats, broken: Any, stage: Stage) -> Rows:
         """Write down margins that some network in Δ does not exceed, and the rows that they break."""
-        rows = self.rows[local]
-        self.outcome.upper[rows] = np.minimum(self.outcome.upper[rows], upper)
-        self.outcome.mark(rows[broken], NOT_ROBUST, stage)
-        return rows[broken]
+        at = self.at(local)
+        self.outcome.upper[at] = np.minimum(self.outcome.upper[at], upper)
+        lost: Rows = self.rows[local[broken]]
+        self.outcome.mark(lost, NOT_ROBUST, stage)
+        return lost
 
 
 def _forward(job: Job, deadline: Deadline) -> None:
-    engine, n = job.engine, job.rows.shape[0]
-    least = np.empty(n)
-    for part in engine.chunks(n):
-        margins = to_numpy(job.prepared.today(engine.convert(job.points[part])))
-        job.error[part] = forward_error(job.prepared.norms, _greatest(job.points[part]))
-        least[part] = margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
-    job.reached(np.arange(n), least + job.error, least < -job.error, Stage.FORWARD)
+    # Where most rows are accepted, few of them are left to ask about once those with good bounds are proven.
+    few = job.left[:: job.left.size // _FEW + 1]
+    if np.count_nonzero(job.today(few) > 0.0) > few.size // 2:
+        _interval(job, deadline)
+    rows = job.open()
+    least, error = job.today(rows), job.error[rows]
+    job.reached(rows, least + error, least < -error, Stage.FORWARD)
 
 
 def _interval(job: Job, deadline: Deadline) -> None:
     engine, prepared, rows = job.engine, job.prepared, job.open()
+    if job.bounded:
+        return
+    job.bounded = True
     stage = Stage.INTERVAL if engine.network.hidden else Stage.CLOSED_FORM
-    points = job.points if rows.size == job.rows.size else job.points[rows]
-    lower, error = np.empty((rows.size, len(prepared.margins))), job.error[rows]
+    points, error = job.some(rows), job.error[rows]
+    lower = np.empty((rows.size, len(prepared.margins)))
     for part in engine.chunks(
         rows.size, None if engine.network.rectified else max(engine.network.hidden)
     ):
@@ -383,18 +421,38 @@ def _interval(job: Job, deadline: Deadline) -> None:
 
 
 def _attack(job: Job, deadline: Deadline) -> None:
-    engine = job.engine
-    for k, margin in enumerate(job.prepared.margins):
-        layers, rows = job.prepared.layers[k], job.open(k)
-        for part in engine.chunks(rows.size if layers.hidden else 0):
-            local = rows[part]
-            points = job.points[local]
-            error = forward_error(layers.norms, _greatest(points))
-            margins, sides = attack(layers, engine.convert(points), 2, -WITNESS_SAFETY * error)
-            margins = to_numpy(margins)
-            broken = margins < -WITNESS_SAFETY * error
-            lost = job.reached(local, margins + error, broken, Stage.ATTACK)
-            job.outcome.add_sides(lost, margin, to_numpy(take_rows(sides, np.flatnonzero(broken))))
+    engine, prepared = job.engine, job.prepared
+    for k, layers in enumerate(prepared.layers if engine.network.hidden else ()):
+        rows = job.open(k)
+        if prepared.interval is not None and rows.size > _MANY:
+            # What breaks some rows breaks most of the others, too.
+            few = engine.convert(job.points[rows[:: rows.size // _FEW]])
+            margins, sides = map(to_numpy, attack(layers, few, 2))
+            chosen = sides.mean(axis=0) < 0.0
+            network = one_network(layers, chosen, engine.convert)
+            _break(job, k, network, tuple(np.where(chosen, -1, 1)))
+            missed = margins[to_numpy(network(few))[:, 0] >= 0.0]
+            if len(layers.hidden) == 2 and 2 * np.count_nonzero(missed < 0.0) <= missed.size:
+                # What is left are mostly rows to prove, and the linear bound meets networks as well.
+                continue
+        _break(job, k)
+
+
+def _break(job: Job, k: int, network: Passes | None = None, chosen: tuple[int, ...] = ()) -> None:
+    """Attack the open rows: with one network for all, whose sides are known, or with the best responses of each."""
+    layers, rows = job.prepared.layers[k], job.open(k)
+    for part in job.engine.chunks(rows.size):
+        points = job.points[rows[part]]
+        error = forward_error(layers.norms, _greatest(points))
+        there, clear = job.engine.convert(points), -WITNESS_SAFETY * error
+        margins, sides = (
+            (network(there)[:, 0], chosen) if network else attack(layers, there, 2, clear)
+        )
+        margins = to_numpy(margins)
+        broken = np.flatnonzero(margins < clear)
+        lost = job.reached(rows[part], margins + error, broken, Stage.ATTACK)
+        own = np.tile(sides, (lost.size, 1)) if network else to_numpy(take_rows(sides, broken))
+        job.outcome.add_sides(lost, job.prepared.margins[k], own)
 
 
 def _linear(job: Job, deadline: Deadline) -> None:
@@ -409,7 +467,7 @@ def _linear(job: Job, deadline: Deadline) -> None:
             local = rows[part]
             points = job.points[local]
             error = np.asarray(forward_error(layers.norms, np.abs(points).max(axis=1)))
-            upper = job.outcome.upper[job.rows[local]]
+            upper = job.outcome.upper[job.at(local)]
             search = Search(layers, engine.convert(points), upper, error, keep=job.keep)
             search.root_bounds()
             _take_over(job, k, local, search, Stage.LINEAR)

@@ -7,6 +7,7 @@ Walking backwards (see `bounds.layers`), a neuron's function c z + d z⁺ is bou
     d < 0, U <= 0        u = -share d                share >= 0: a multiple of U that helps
     identity             c + the same, on L where that is positive and on U where it is not
 
+In the last hidden layer no d ever changes its sign; neurons before it have one share for either sign.
 A branch says that U (of an identity neuron: z) is >= 0, where the chord is U itself, or <= 0, where z⁺ is 0. k is the
 least of  c z + d z⁺ - l L - u U  on the range, so any shares are sound. The bound is concave in each layer's shares; a
 few steps of projected ascent with Polyak's length come near the linear program's optimum, and the neuron whose better
@@ -18,6 +19,7 @@ What proves a row is the set of its closed branches, each with its multipliers: 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ Rows = NDArray[np.intp]
 
 # Of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of one with
 # nothing to split.
-_STEPS, _LAST_STEPS = (1, 3, 4), 10
+_STEPS, _LAST_STEPS = (1, 3, 4), (4, 10)
 # Branches at a time: what stays in a core's cache, what fills a device.
 _BATCH, _DEVICE_BATCH = 256, 2**15
 # Neurons that are split at once, where branches have fewer values than this in all.
@@ -66,29 +68,32 @@ class Ranges(RowBatch):
         """Ranges layer by layer: over the box of the values before; from the third hidden layer on by walks back."""
         xp = array_namespace(start.low)
         low, high = activated(start.low, layers.relus[0]), activated(start.high, layers.relus[0])
-        ranges = cls(layers, Box(low, high), *(low[:, :0],) * 3, low[:, :1], low[:, :1] * 0.0)
-        bulk = row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
+        ranges = cls(layers, Box(low, high), *(low[:, :0],) * 3, *(low[:, :1],) * 2)
+        most = _greatest(low, high, layers.relus[0])
+        bulk = row_sum(most)
         for i in range(1, len(layers.hidden)):
             layer, relu = layers.hidden[i], layers.relus[i]
-            size, slack = layer.size(xp.maximum(xp.abs(low), xp.abs(high)))
+            size, slack = layer.size(most)
             least, bottom, top = layer.over(low, high)
             least, bottom, top = least - slack, bottom - slack, top + slack
             if i > 1:
-                ends = _walked_ends(replace(ranges, bulk=bulk), i, size)
+                ends = _walked_ends(ranges, i, size)
                 # As the checker has them.
                 bottom, top = ends[0], xp.minimum(top, ends[1])
                 least = least if relu else xp.maximum(least, ends[0])
             low, high = activated(least, relu), activated(top, relu)
             low = xp.minimum(low, high)
-            bulk = bulk + row_sum(xp.maximum(xp.abs(low), xp.abs(high)))
-            ranges = replace(
-                ranges,
-                bottom=xp.concat([ranges.bottom, bottom if relu else least], axis=1),
-                top=xp.concat([ranges.top, top], axis=1),
-                sizes=xp.concat([ranges.sizes, size], axis=1),
-            )
-        size, _ = layers.margin.size(xp.maximum(xp.abs(low), xp.abs(high)))
-        return replace(ranges, margin_size=size, bulk=bulk)
+            most = _greatest(low, high, relu)
+            bulk = bulk + row_sum(most)
+            parts: tuple[Array, ...] = (bottom if relu else least, top, size)
+            if i > 1:
+                before = ranges.bottom, ranges.top, ranges.sizes
+                pairs = zip(before, parts, strict=True)
+                parts = tuple(xp.concat(pair, axis=1) for pair in pairs)
+            bottom, top, sizes = parts
+            ranges = cls(layers, ranges.start, bottom, top, sizes, low[:, :1], bulk)
+        size, _ = layers.margin.size(most)
+        return replace(ranges, margin_size=size)
 
     def on(self, convert: Any) -> Ranges:
         """The same with its arrays converted."""
@@ -105,6 +110,7 @@ class Ranges(RowBatch):
             self, bottom=bottom, top=xp.where(decided < 0, xp.minimum(self.top, 0.0), self.top)
         )
 
+    @cached_property
     def chords(self) -> tuple[Array, Array]:
         """Slope and intercept of the line above z⁺ on each range: right at both ends, however the slope was rounded."""
         xp = array_namespace(self.top)
@@ -115,11 +121,38 @@ class Ranges(RowBatch):
         intercept = xp.maximum(-slope * bottom, (1.0 - slope) * top)
         return slope, xp.where((self.bottom < 0.0) & (self.top > 0.0), intercept, 0.0)
 
+    def shares(self) -> Array:
+        """Those to begin with: where d > 0 the chord's slope, elsewhere 1."""
+        xp, slope, before = array_namespace(self.top), self.chords[0], self.layers.before
+        last = xp.where(self.layers.wanted[1] > 0.0, slope[:, before:], 1.0)
+        first = slope[:, :before]
+        return xp.concat([first, last, 0.0 * first + 1.0], axis=1) if before else last
+
     def case(self) -> Case:
         """What walks back need of it."""
-        return Case(
-            self.layers, self.start, *self.chords(), self.sizes, self.margin_size, self.bulk
+        xp, before, rising = (
+            array_namespace(self.top),
+            self.layers.before,
+            self.layers.wanted[1] > 0.0,
         )
+        slope, intercept = (
+            xp.where(rising, end, line[:, before:])
+            for end, line in zip((1.0, 0.0), self.chords, strict=True)
+        )
+        if before:
+            slope, intercept = (
+                xp.concat([line[:, :before], last], axis=1)
+                for line, last in zip(self.chords, (slope, intercept), strict=True)
+            )
+        return Case(
+            self.layers, self.start, slope, intercept, self.sizes, self.margin_size, self.bulk
+        )
+
+
+def _greatest(low: Array, high: Array, relu: bool) -> Array:
+    """The greatest sizes in a box of what a layer hands on."""
+    xp = array_namespace(low)
+    return high if relu else xp.maximum(xp.abs(low), xp.abs(high))
 
 
 def _walked_ends(ranges: Ranges, i: int, size: Array) -> tuple[Array, Array]:
@@ -132,7 +165,7 @@ def _walked_ends(ranges: Ranges, i: int, size: Array) -> tuple[Array, Array]:
 def _walk_rows(ranges: Ranges, i: int, lower: Array, upper: Array, size: Array) -> Array:
     """Sound lower bounds (n, m) of the rows  lower L + upper U  of layer i, whose sizes are (n, m)."""
     xp = array_namespace(ranges.start.low)
-    columns = (*ranges.chords(), ranges.sizes)
+    columns = (*ranges.chords, ranges.sizes)
     c, d, constant = ranges.layers.hidden[i].pull(lower, upper)
     plain = ranges.bulk
     for k, span in ranges.layers.spans[-i + 1 :]:
@@ -154,7 +187,8 @@ def _walk_rows(ranges: Ranges, i: int, lower: Array, upper: Array, size: Array) 
 class Case(RowBatch):
     """What a walk back needs of a row or a branch: where it ends, the line above z⁺ of each later neuron, sizes.
 
-    Slope and intercept are (n, N); a neuron that a branch says to be below 0 has slope -1.
+    Slope and intercept are (n, N); a neuron that a branch says to be below 0 has slope -1. In the last hidden layer
+    where d is positive the line is L itself.
     """
 
     layers: Layers
@@ -165,9 +199,13 @@ class Case(RowBatch):
     margin_size: Array
     bulk: Array
 
-    def limits(self, span: slice, rising: Array) -> tuple[Array, Array]:
-        """Between what the shares of some neurons lie."""
-        xp, slope = array_namespace(rising), self.slope[:, span]
+    def limits(self, rising: Array) -> tuple[Array, Array]:
+        """Between what the shares lie."""
+        xp, slope, before = array_namespace(rising), self.slope, self.layers.before
+        if before:
+            slope = xp.concat([slope, slope[:, :before]], axis=1)
+            yes = xp.ones_like(rising[:, :before])
+            rising = xp.concat([yes, rising[:, before:], ~yes], axis=1)
         least = xp.astype(~rising & (slope >= 0.0), slope.dtype)
         return least, _MOST_SHARE - (_MOST_SHARE - 1.0) * xp.astype(rising, slope.dtype)
 
@@ -179,7 +217,10 @@ class Case(RowBatch):
 
 @dataclass(frozen=True)
 class Walk(RowBatch):
-    """A walk back: its bound, the shares that it took and what it met, (n, N) each."""
+    """A walk back: its bound, the shares that it took and what it met, (n, N) each.
+
+    Behind the shares stand those for d <= 0 of the neurons before the last hidden layer.
+    """
 
     bound: Array
     shares: Array
@@ -215,32 +256,29 @@ class Walk(RowBatch):
 
 def walk_back(case: Case, shares: Array) -> Walk:
     """The margin pulled back to the start; its bound is without an allowance for rounding."""
-    layers, xp = case.layers, array_namespace(shares)
+    layers, xp, width = case.layers, array_namespace(shares), case.slope.shape[1]
     c, d, constant = layers.wanted
     kept: list[tuple[Array, ...]] = []
     for i, span in layers.spans:
-        share = shares[:, span]
-        d = xp.broadcast_to(d, share.shape)
-        rising = d > 0.0
+        share, slope, rising, down = shares[:, span], case.slope[:, span], d > 0.0, d
         if kept:
-            # In the last hidden layer no d ever changes its sign.
-            least, most = case.limits(span, rising)
-            share = xp.minimum(xp.maximum(share, least), most)
-        total = d * xp.where(rising, share, share * case.slope[:, span])
+            share = xp.where(rising, share, shares[:, width:][:, span])
+            slope, down = xp.where(rising, 1.0, slope), xp.minimum(d, 0.0)
+        total = d * slope * share
         total = total if c is None else c + total
-        low = rising if c is None else total > 0.0
+        low = xp.broadcast_to(rising, share.shape) if c is None else total > 0.0
         # No less than this: a split's range ends at 0, and there it is 0.
-        constant = constant + xp.vecdot(xp.minimum(d, 0.0), share * case.intercept[:, span])
-        kept.append((share, total, low, d))
+        constant = constant + xp.vecdot(share * case.intercept[:, span], down)
+        kept.append((total, low, xp.broadcast_to(d, share.shape)))
         c, d, added = layers.pulled(i, total, low)
         constant = constant + added
     least, corner = case.start.least(c, d)
-    share, total, low, d = (
+    total, low, d = (
         kept[0]
         if len(kept) == 1
         else [xp.concat(part[::-1], axis=1) for part in zip(*kept, strict=True)]
     )
-    return Walk(least + constant, share, total, low, d, corner)
+    return Walk(least + constant, shares, total, low, d, corner)
 
 
 def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array) -> Array:
@@ -291,34 +329,37 @@ def _seen(case: Case, walk: Walk) -> Array:
         z = layers.on_side(i, values, walk.low[:, span], plus)
         seen.append(z)
         if i + 1 < len(layers.hidden):
-            d, share, slope, intercept = (
-                part[:, span] for part in (walk.d, walk.shares, case.slope, case.intercept)
-            )
-            line = share * xp.where(d > 0.0, z, slope * z + intercept)
+            parts = walk.shares, walk.shares[:, walk.d.shape[1] :], case.slope, case.intercept
+            first, second, slope, intercept = (part[:, span] for part in parts)
+            rising = walk.d[:, span] > 0.0
+            line = xp.where(rising, first * z, second * (slope * z + intercept))
             values, plus = (line, None) if layers.relus[i] else (z, line)
     return seen[0] if len(seen) == 1 else xp.concat(seen, axis=1)
 
 
-def climbed(case: Case, walk: Walk, steps: int, cutoff: Array) -> Walk:
-    """Some steps upwards from a walk, towards a bound above `cutoff`: the best of them."""
-    xp, best = array_namespace(walk.bound), walk
-    for _ in range(steps):
-        z, rising = _seen(case, walk), walk.d > 0.0
-        slope = walk.d * xp.where(rising, z, case.slope * z + case.intercept)
-        least, most = case.limits(slice(None), rising)
-        # Without the parts that would leave the range at once.
-        leaving = xp.where(slope > 0.0, walk.shares >= most, walk.shares <= least)
-        slope = xp.where(leaving, 0.0, slope)
-        square = xp.vecdot(slope, slope)
-        # A little further than the cutoff, since not all of what a step promises is kept.
-        gap = xp.where(walk.bound > cutoff, 0.0, 1.05 * (xp.minimum(cutoff, _HUGE) - walk.bound))
-        if not xp.any(gap * square > 0.0):
-            break
-        length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
-        shares = xp.minimum(xp.maximum(walk.shares + length * slope, least), most)
-        walk = walk_back(case, shares)
-        best = best.better(walk)
-    return best
+def raised(case: Case, walk: Walk, cutoff: Array) -> Array | None:
+    """The shares of a step upwards from a walk, towards a bound above `cutoff`; None where no share has a say."""
+    xp, z = array_namespace(walk.bound), _seen(case, walk)
+    line, rising = case.slope * z + case.intercept, walk.d > 0.0
+    slope, before = walk.d * line, case.layers.before
+    if before:
+        # Only the share for d's own sign has a say.
+        first, second = (
+            xp.where(rising[:, :before], *pair)
+            for pair in (((walk.d * z)[:, :before], 0.0), (0.0, slope[:, :before]))
+        )
+        slope = xp.concat([first, slope[:, before:], second], axis=1)
+    least, most = case.limits(rising)
+    # Without the parts that would leave the range at once.
+    stays = (slope > 0.0) & (walk.shares < most) | (slope < 0.0) & (walk.shares > least)
+    slope = slope * xp.astype(stays, slope.dtype)
+    square = xp.vecdot(slope, slope)
+    # A little further than the cutoff, since not all of what a step promises is kept.
+    gap = 1.05 * xp.maximum(xp.minimum(cutoff, _HUGE) - walk.bound, 0.0)
+    if not xp.any(gap * square > 0.0):
+        return None
+    length = (gap / xp.where(square > 0.0, square, 1.0))[:, None]
+    return xp.minimum(xp.maximum(walk.shares + length * slope, least), most)
 
 
 def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
@@ -436,13 +477,8 @@ class Search:
     def root_bounds(self) -> None:
         """The linear bounds, nothing decided; what they leave open waits for `branch`."""
         xp, rows = array_namespace(self.root.top), np.arange(self.done.shape[0])
-        layers, slope = self.root.layers, self.case.slope
-        # Where d > 0 the chord's slope; elsewhere 1, to which walks back raise what is less in earlier layers.
-        before, last = slope[:, : layers.spans[0][1].start], slope[:, layers.spans[0][1]]
-        last = xp.where(layers.wanted[1] > 0.0, last, 1.0)
-        shares = xp.concat([before, last], axis=1)
-        decided = xp.zeros_like(slope, dtype=xp.int8)
-        branches = Branches(rows, decided, shares, rows[:, None], self.root_bound)
+        decided = xp.zeros_like(self.root.top, dtype=xp.int8)
+        branches = Branches(rows, decided, self.root.shares(), rows[:, None], self.root_bound)
         branches = self._bounded(branches, max(self.steps, 3), root=True)
         self.nodes[:] = 1
         self.stack = [branches] if branches.row.size else []
@@ -498,19 +534,27 @@ class Search:
         """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
         xp, case = array_namespace(branches.decided), self.case
         if not root:
-            # The lines of each branch's row, but for those that it has decided.
-            case, free = case.take(branches.row), branches.decided == 0
+            # The lines of each branch's row, but for chords that it has decided: a program may also split where the
+            # line is L itself, and that stays.
+            case = case.take(branches.row)
+            free = (branches.decided == 0) | (case.intercept == 0.0)
             slope = xp.where(free, case.slope, xp.astype(branches.decided, case.slope.dtype))
             case = replace(case, slope=slope, intercept=xp.where(free, case.intercept, 0.0))
-        walk = walk_back(case, branches.shares)
-        branches, rest = self._shut(branches, case, walk, root)
-        if steps > 1 and rest.size:
-            branches, case, walk = branches.take(rest), case.take(rest), walk.take(rest)
-            cutoff = beside(walk.bound, self._cutoff(branches.row))
-            walk = climbed(case, walk, steps - 1, cutoff)
+        best = walk = walk_back(case, branches.shares)
+        for step in range(steps):
             branches, rest = self._shut(branches, case, walk, root)
-        if not rest.size:
-            return branches.take(rest)
+            if rest.size < branches.row.size:
+                branches, case, walk = branches.take(rest), case.take(rest), walk.take(rest)
+                best = best.take(rest) if step else walk
+            if not rest.size:
+                return branches
+            best = best.better(walk) if step else walk
+            cutoff = beside(walk.bound, self._cutoff(branches.row))
+            shares = raised(case, walk, cutoff) if step + 1 < steps else None
+            if shares is None:
+                break
+            walk = walk_back(case, shares)
+        walk = best
         corner = descend(case.layers, case.start, walk, steps) if steps > 3 else walk.corner
         z, alone = _seen(case, walk), len(case.layers.spans) == 1
         if alone and corner is walk.corner:
@@ -522,8 +566,7 @@ class Search:
         line = case.slope * z + case.intercept
         promised = line * (z - line) if alone else xp.minimum(-line, z - line)
         score = xp.where(case.intercept > 0.0, xp.minimum(walk.d, 0.0) * promised, 0.0)
-        neuron = self._best(score, rest.size)
-        return replace(branches, shares=walk.shares, neuron=neuron).take(rest)
+        return replace(branches, shares=walk.shares, neuron=self._best(score))
 
     def _shut(
         self, branches: Branches, case: Case, walk: Walk, root: bool
@@ -531,28 +574,35 @@ class Search:
         """Close the branches above their cutoff; all with their bounds, and which are open, of rows not done."""
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
         total = array_namespace(walk.total).abs(walk.total)
-        bound, rows = to_numpy(walk.bound - case.error(total)), branches.row
+        rows = branches.row
+        bound = np.fmax(branches.bound, to_numpy(walk.bound - case.error(total)))
         if root:
-            self.root_bound[rows] = np.maximum(self.root_bound[rows], bound)
+            self.root_bound[rows] = bound
         above, free = bound > self._cutoff(rows), ~self.done[rows]
         shut = np.flatnonzero(above & free)
         np.minimum.at(self.lower, rows[shut], bound[shut])
         if self.keep and shut.size:
-            closed = take_rows(branches.decided, shut), *walk.take(shut).multipliers
-            self.leaves.append(Leaves(rows[shut], *map(to_numpy, closed)))
+            parts = branches.decided, walk.total, walk.low
+            decided, both, low = (to_numpy(take_rows(part, shut)) for part in parts)
+            lower = np.where(low, both, 0.0)
+            self.leaves.append(Leaves(rows[shut], decided, lower, both - lower))
         return replace(branches, bound=bound), np.flatnonzero(~above & free)
 
-    def _best(self, score: Array, n: int) -> Rows:
-        """The neurons to split next, best first: as many at once as make work for a call where n branches are few."""
-        xp, width = array_namespace(score), score.shape[1]
-        best = np.full((score.shape[0], _AT_ONCE), -1)
+    def _best(self, score: Array) -> Rows:
+        """The neurons to split next, best first: as many at once as make work for a call where branches are few."""
+        xp, (n, width), rows = array_namespace(score), score.shape, np.arange(score.shape[0])
+        best = np.full((n, _AT_ONCE), -1)
+        if 2 * n * width >= _FEW:
+            most = xp.where(xp.max(score, axis=1) > 0.0, xp.argmax(score, axis=1), -1)
+            best[:, 0] = to_numpy(most)
+            return best
+        score = to_numpy(score)
         for k in range(_AT_ONCE):
-            if k and n * width << k >= _FEW:
+            most = score.argmax(axis=1)
+            best[:, k] = np.where(score[rows, most] > 0.0, most, -1)
+            score[rows, most] = 0.0
+            if n * width << k + 1 >= _FEW:
                 break
-            most = xp.argmax(score, axis=1)
-            best[:, k] = to_numpy(xp.where(xp.max(score, axis=1) > 0.0, most, -1))
-            if k + 1 < _AT_ONCE:
-                score = xp.where(most[:, None] == beside(most, np.arange(width)), 0.0, score)
         return best
 
     def _still_open(self, branches: Branches) -> NDArray[np.bool_]:
@@ -591,18 +641,21 @@ class Search:
         which = np.repeat(np.arange(split.size), 1 << split)
         number = np.arange(which.size) - np.repeat(np.cumsum(1 << split) - (1 << split), 1 << split)
         children = branches.take(which)
-        np.add.at(self.nodes, children.row, 1)
-        decided, columns = children.decided, np.arange(children.decided.shape[1])
+        self.nodes += np.bincount(children.row, minlength=self.nodes.size)
+        chosen = np.zeros(children.decided.shape, dtype=np.int8)
         for k in range(split.max(initial=0)):
-            side = (1 - 2 * (number >> k & 1)).astype(np.int8)[:, None]
-            chosen = (children.neuron[:, k, None] == columns) * side
-            decided = decided + beside(decided, chosen)
-        new = (decided < 0) & (children.decided == 0)
-        return replace(children, decided=decided, shares=xp.where(new, 0.0, children.shares))
+            rows = np.flatnonzero(split[which] > k)
+            chosen[rows, children.neuron[rows, k]] = 1 - 2 * (number[rows] >> k & 1)
+        new, before = beside(children.decided, chosen), self.root.layers.before
+        fresh = xp.concat([new, new[:, :before]], axis=1) if before else new
+        shares = xp.where(fresh < 0, 0.0, children.shares)
+        return replace(children, decided=children.decided + new, shares=shares)
 
     def _unstuck(self, branches: Branches) -> Branches:
         """Better multipliers for branches without a neuron that promises anything; then, as a program says."""
-        branches = self._bounded(branches, _LAST_STEPS)
+        for steps in _LAST_STEPS:
+            branches = self._bounded(branches, steps) if branches.row.size else branches
+            branches = branches.take(np.flatnonzero(self._still_open(branches)))
         neuron = branches.neuron.copy()
         for i in np.flatnonzero(neuron[:, 0] < 0):
             one = branches.take(np.array([i]))
