@@ -170,6 +170,7 @@ def test_a_model_that_was_touched_is_another_or_breaks_the_proof(promised: Any) 
         {"roots": [0, 0]},
         {"feature": [99] * len(plain["feature"])},
         {"sets": [[1]]},
+        {"sets": 5},
         {"precision": 8},
         {"divisor": 0.0},
         {"missing": ["x"] * 4},

@@ -356,7 +356,9 @@ def test_a_letter_about_trees_names_limits_and_every_row_within_is_accepted(
         for change in letters["en"].contents.changes:
             low, high = boxes["en"][change.name]
             wide += low < high
-            assert low <= told[change.name] <= high
+            # An end of many digits is rounded inwards, by no more than a thousandth.
+            assert low <= told[change.name] * 1.001
+            assert told[change.name] * 0.999 <= high
             # Whoever stays as they are has not done it.
             assert not low <= own[change.name] <= high
             far = max(abs(low) if np.isfinite(low) else 0.0, abs(told[change.name])) * 9.0 + 9.0

@@ -105,7 +105,11 @@ def worst_margins(model: dict[str, Any], certificate: dict[str, Any]) -> list[Fr
             (w * Fraction(b) for w, b in zip(weight, model["base"], strict=True)), Fraction(0)
         )
         total = start + sum(terms) - sum(max(term, Fraction(0)) for term in gone)
-        margins.append(total / Fraction(model["divisor"]) - Fraction(changes["shift"]) * factor)
+        # Of forests a shift is one of probabilities: one of two may fall, the other rise.
+        lost = (
+            Fraction(changes["shift"]) * factor * (sum(map(abs, weight)) if model["shares"] else 1)
+        )
+        margins.append(total / Fraction(model["divisor"]) - lost)
     return margins
 
 

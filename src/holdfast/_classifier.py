@@ -61,6 +61,7 @@ class Classifier(ABC):
     def class_index(self, target: object) -> int:
         """The position of the label `target` in `classes`."""
         labels = self.classes.tolist()
+        target = target.item() if isinstance(target, np.generic) else target
         if labels.count(target) != 1:
             raise InvalidInputError(f"target: expected one of {labels}, got {target!r}")
         return int(labels.index(target))

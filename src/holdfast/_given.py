@@ -82,6 +82,7 @@ def given_row(row: Any, n: int) -> int:
 def row_words(row: int, index: Any) -> str:
     """Which row of a table it is: counted from 0, and by the label in its index where that says more."""
     label = index[row]
+    label = label.item() if isinstance(label, np.generic) else label
     return (
         f"row {row}" if isinstance(label, Integral) and label == row else f"row {row} ({label!r})"
     )

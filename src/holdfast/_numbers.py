@@ -18,6 +18,8 @@ NOTHING = "–"
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _PERCENT = ("%", "percent")
 _SMALL, _LARGE = 1e-4, 1000
+# A number with more decimals than this is not written by hand.
+_DECIMALS = 4
 # Of a text so many characters.
 _LONGEST = 300
 
@@ -121,6 +123,24 @@ def roundest(low: float, high: float, *, up: bool) -> float:
             if ends[0] <= multiple <= ends[1] and low <= float(multiple) <= high:
                 return float(multiple)
     return high if up else low
+
+
+def short(number: float, *, up: bool) -> float:
+    """A number of few decimals just above or below one of many, by no more than a thousandth; else the number itself.
+
+    >>> short(2999.999877929687, up=False), short(1.9999999403953552, up=False), short(0.25, up=False)
+    (2999.0, 1.999, 0.25)
+    """
+    exact = Decimal(number)
+    if round(number, _DECIMALS) == number:
+        return number
+    for decimals in range(_DECIMALS + 1):
+        way = ROUND_CEILING if up else ROUND_FLOOR
+        rounded = exact.quantize(Decimal(1).scaleb(-decimals), rounding=way)
+        inside = float(rounded) >= number if up else float(rounded) <= number
+        if inside and abs(rounded - exact) <= abs(exact) / _LARGE:
+            return float(rounded)
+    return number
 
 
 def change(value: float | None, unit: str = "") -> str:

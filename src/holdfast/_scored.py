@@ -23,7 +23,10 @@ from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelEr
 # Probabilities nearer to 0 than this are taken for it: log-odds stay finite, and below 37.
 _LEAST_PROBABILITY = 2.0**-53
 # Why a score does not count for a row.
-OTHER_ROW = "the space cannot tell this row from another, which the model was asked about; scale='none' tells all apart"
+OTHER_ROW = (
+    "the space cannot tell this row from another, which the model was asked about; scale='none' tells numbers apart, "
+    "FeatureSpace.from_frame(X, missing=[...]) a gap from what fills it"
+)
 # So many rows are held against the model's own `predict` when it first scores a table.
 CHECKED = 256
 

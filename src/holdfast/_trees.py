@@ -240,6 +240,12 @@ class TreeEnsemble(Gapped):
         """What the trees read at points."""
         return self.score.matrix(self._table(self.check_points(X)))
 
+    def predict(self, X: Any) -> Any:
+        """The class label of each row: of points, or of a table that the model was fitted on rows of."""
+        if isinstance(X, pd.DataFrame) and self.raw:
+            return self.classes[self.winners(self.score(X))]
+        return super().predict(X)
+
     def row(self, point: Floats) -> list[float | None]:
         """What the trees read at a point; None where a value is missing."""
         read = self.matrix(point[None, :])[0].tolist()

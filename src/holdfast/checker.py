@@ -532,7 +532,7 @@ class PlainTrees:
             or not all(
                 isinstance(row, list) and row and all(type(v) is bool for v in row) for row in sets
             ),
-            "category": any(node[5] >= len(sets) for node in inner),
+            "category": isinstance(sets, list) and any(node[5] >= len(sets) for node in inner),
             "precision": parts["precision"] not in (24, 53),
             "divisor": not parts["divisor"] > 0.0,
             "band": not (parts["band"] >= 0.0 and parts["zero"] >= 0.0),

@@ -147,9 +147,15 @@ class TreeChanges(Changes):
             for name, radius in self.thresholds.items():
                 if name not in names:
                     raise InvalidInputError(
-                        f"thresholds: expected columns among {names}, got {name!r}"
+                        f"thresholds: expected columns among {names}, got {name!r}{_positions(trees)}"
                     )
-                each[names.index(name)] = radius
+                place = names.index(name)
+                labels, asking = dict(enumerate(trees.score.labels)), forest.feature == place
+                if labels.get(place) is not None or (asking & (forest.category >= 0)).any():
+                    raise InvalidInputError(
+                        f"thresholds: expected columns of numbers, got {name!r}, a column of categories"
+                    )
+                each[place] = radius
         else:
             each[:] = self.thresholds
         radii = each[np.maximum(forest.feature, 0)] * self.factor
@@ -243,6 +249,18 @@ class TreeChanges(Changes):
         return (
             leaves, thresholds, self.dropped, self.shift, self.factor, self.threshold, self.chance,
         )  # fmt: skip
+
+
+def _positions(trees: TreeEnsemble) -> str:
+    """What the names of columns are, where they are positions."""
+    if trees.score.before is not None:
+        return (
+            ": these are the positions of the columns after the steps before the trees, in the units of these steps; "
+            "pipeline[:-1].get_feature_names_out() names them in this order"
+        )
+    if trees.score.names is None:
+        return ": the model names no columns, so these are their positions in what it reads, in its units"
+    return ""
 
 
 def read_trees(model: object, X: Any, space: Any = None) -> tuple[TreeEnsemble, Floats]:

@@ -154,6 +154,8 @@ def _refuse_missing(series: pd.Series, name: Name) -> None:
     missing = series.isna().to_numpy()
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
+        where = row_words(row, series.index)
         raise InvalidInputError(
-            f"column {name!r}: expected a value in every row, got {series.iloc[row]} in {row_words(row, series.index)}"
+            f"column {name!r}: expected a value in every row, got {series.iloc[row]} in {where}; "
+            f"FeatureSpace.from_frame(X, missing=[{name!r}]) lets the column have gaps"
         )

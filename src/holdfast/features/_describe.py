@@ -83,7 +83,11 @@ def _fragment(feature: Feature, notes: Notes, old: float, new: float) -> str:
     after = f"{readable(feature, new, notes)}{unit_after(feature, notes)}"
     if np.isnan(old):
         return f"state {label}: {after}"
-    span = f"{label} from {readable(feature, old, notes)} to {after}"
+    before = readable(feature, old, notes)
+    if after.removeprefix("about ") == f"{before}{unit_after(feature, notes)}":
+        # A hair across a threshold, further than can be read.
+        after = f"just {'above' if new > old else 'below'} {before}{unit_after(feature, notes)}"
+    span = f"{label} from {before} to {after}"
     if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
         return f"change {span}"
     return f"raise {span}" if new > old else f"lower {span}"

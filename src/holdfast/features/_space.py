@@ -212,6 +212,11 @@ class FeatureSpace(Shown):
             "binary": binary,
             "continuous": continuous,
         }
+        if "missing" in constraints:
+            raise InvalidInputError(
+                "missing: expected none beside a pipeline, whose imputers say what they fill in; for gaps that the "
+                "model itself reads, or that are to stay gaps, there is FeatureSpace.from_frame(X, missing=[...])"
+            )
         features, expected = features_from_pipeline(pipeline, frame, kinds, constraints)
         space = cls(features)._noted(constraints, frame.columns)
         wrong = (space.encode(frame) != expected).any(axis=0)

@@ -197,7 +197,8 @@ class Model:
             if other:
                 raise InvalidInputError(
                     f"space: expected one for a table with labels, such as FeatureSpace.from_frame(X_train), "
-                    f"got None and the column {other[0]!r}"
+                    f"missing=[...] added where there are gaps, got None and the column {other[0]!r}: a model that is "
+                    "no network is asked about rows of the table, its own steps included"
                 )
 
     def _read_by(self, decode: Decoder) -> Model:
@@ -212,6 +213,8 @@ class Model:
                 f"space: expected one with the {scored.width} variables of a model that was fitted on an array, got "
                 f"{space.n_variables}; a model that was fitted on a table with column names reads the table itself"
             )
+        if encoded and isinstance(scored, TreeEnsemble):
+            _check_scale(scored, space)
         missing = [] if encoded else [name for name in scored.columns or () if name not in names]
         if missing:
             raise InvalidInputError(
@@ -325,3 +328,19 @@ def dense(X: Any) -> Any:
 def qualified_name(model: object) -> str:
     """The class of an object as a reader of an error message would look it up."""
     return f"{type(model).__module__}.{type(model).__qualname__}"
+
+
+def _check_scale(trees: TreeEnsemble, space: FeatureSpace) -> None:
+    """Refuse a space whose variables most of the trees' thresholds lie outside of: other numbers were meant."""
+    forest = trees.forest
+    asked = forest.numeric & np.isfinite(forest.threshold)
+    column, cut = forest.feature[asked], forest.threshold[asked]
+    outside = (cut < space.lower[column]) | (cut > space.upper[column])
+    if outside.sum() > 0.5 * outside.size:
+        first = int(column[outside.argmax()])
+        raise InvalidInputError(
+            f"space: expected the numbers that the trees were fitted on, got {space.variables[first]!r} from "
+            f"{space.lower[first]:g} to {space.upper[first]:g}, where a threshold is {cut[outside.argmax()]:g}; "
+            "scale='none' leaves numbers as they are, and trees that were fitted on a table with column names read "
+            "the table itself"
+        )

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
-from holdfast._classifier import Classifier
+from holdfast._classifier import Classifier, Floats
 from holdfast._files import Place, whole_file
 from holdfast._given import given_floats
 from holdfast._network import Network
@@ -57,7 +58,7 @@ def save_witness(
     like: Any,
     path: Place,
     *,
-    point: ArrayLike,
+    point: ArrayLike | pd.DataFrame,
     target: Any,
     changes: Changes,
 ) -> SavedWitness:
@@ -69,11 +70,13 @@ def save_witness(
         What `Certificates.witness` gave.
     like
         The model that was certified: a scikit-learn estimator or pipeline, a torch module, or an ONNX model (the object
-        or the path of its file).
+        or the path of its file); trees of XGBoost or LightGBM.
     path
-        Where it goes: .skops for scikit-learn, .pt for torch (a state dict), .onnx for ONNX.
+        Where it goes: .skops for scikit-learn, .pt for torch (a state dict), .onnx for ONNX; .json or .ubj for XGBoost,
+        .txt for LightGBM. Trees of other libraries are not written; `TreeEnsemble.predict` answers for them.
     point, target, changes
-        The point in the network's variables, the class it was promised, and Δ: what the file's network is held against.
+        The point in the model's variables, or for trees that were fitted on a table the caller's row, `X.iloc[[i]]`;
+        the class it was promised, and Δ: what the file's model is held against.
 
     Raises
     ------
@@ -119,14 +122,15 @@ def save_witness(
         )
 
 
-def _saved_trees(witness: TreeEnsemble, path: Path, point: ArrayLike, target: Any) -> SavedWitness:
+def _saved_trees(witness: TreeEnsemble, path: Path, point: Any, target: Any) -> SavedWitness:
     """Trees go into a file of their library, bit for bit, and are asked again as that library writes them."""
     if witness.origin is None or path.suffix.lower() not in suffixes(witness):
-        expected = "trees of XGBoost or LightGBM" if witness.origin is None else suffixes(witness)
+        expected = f"a name that ends in {' or '.join(suffixes(witness))}"
+        if witness.origin is None:
+            expected = "trees of XGBoost or LightGBM, which can be written (others answer `predict` themselves)"
         raise InvalidInputError(f"path: expected {expected} for a file of trees, got {path.name!r}")
     index = witness.class_index(target)
-    rows = witness.check_points(np.asarray(point, dtype=np.float64).reshape(1, -1))
-    matrix = witness.matrix(rows)
+    matrix = _read_row(witness, point)
     with whole_file(path) as partial:
         write_trees(witness, partial)
         again = load_model(partial).classifier
@@ -136,6 +140,18 @@ def _saved_trees(witness: TreeEnsemble, path: Path, point: ArrayLike, target: An
         if predicted == index:
             raise WitnessFileError(f"{path}: the trees in this file give the point its class again")
     return SavedWitness(path, witness, witness.classes[predicted].item(), rounded=False)
+
+
+def _read_row(witness: TreeEnsemble, point: Any) -> Floats:
+    """What trees read of a row: of a table with one row in the caller's units, or of a point."""
+    if isinstance(point, pd.DataFrame):
+        if len(point) != 1 or not witness.raw:
+            raise InvalidInputError(
+                "point: expected a table with one row for a model that was fitted on a table with column names, or the "
+                f"numbers that the model reads, such as space.encode(row), got a table of {len(point)} rows"
+            )
+        return witness.score.matrix(point)
+    return witness.matrix(given_floats(point, "point").reshape(1, -1))
 
 
 def _candidates(form: Format, today: Network, witness: Network) -> Iterator[Parts]:

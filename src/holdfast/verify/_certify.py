@@ -55,7 +55,7 @@ def certify(
     ----------
     model
         Anything `load_network` takes; with a scikit-learn pipeline, X goes through its earlier steps first. Under a
-        `PlausibleShift` or an `EnsembleShift`, anything `load_model` takes.
+        `PlausibleShift` or an `EnsembleShift`, anything `load_model` takes; under `TreeChanges` trees of any library.
     X
         The points: an array in the model's variables, or a DataFrame in the caller's units.
     target

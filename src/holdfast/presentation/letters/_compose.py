@@ -20,6 +20,7 @@ from holdfast._dates import read_day
 from holdfast._files import Place
 from holdfast._given import given_row
 from holdfast._network import Bools, Floats, Ints
+from holdfast._numbers import short
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import Chance, Changes, PlausibleChanges, TreeChanges
 from holdfast.errors import HoldfastError, InvalidInputError
@@ -381,6 +382,10 @@ class _Words:
             low, high = (new, high) if new > old else (low, new)
         if low == high or not low <= new <= high:
             return {}
+        if feature.grid is None:
+            # Inside the box, so that what is asked for is a number that people write.
+            within = short(low, up=True), short(high, up=False)
+            low, high = within if within[0] <= within[1] else (low, high)
         ends = {"at_least": low, "at_most": high}
         said = {name: self.value(feature, end) for name, end in ends.items() if math.isfinite(end)}
         exact = all(self.language.read(text) == ends[name] for name, text in said.items())
