@@ -253,6 +253,7 @@ class Engine:
         least = float(today[0, 0] if alone else today.min())
         outcome.upper[0] = least + error
         if least < -error:
+            outcome.lower[0] = -np.inf
             outcome.mark(0, NOT_ROBUST, Stage.FORWARD)
         return least < -error
 
@@ -396,7 +397,9 @@ def _forward(job: Job, deadline: Deadline) -> None:
         _interval(job, deadline)
     rows = job.open()
     least, error = job.today(rows), job.error[rows]
-    job.reached(rows, least + error, least < -error, Stage.FORWARD)
+    lost = job.reached(rows, least + error, least < -error, Stage.FORWARD)
+    # Of rows that today's network loses nobody asks how low they get, whatever rows there are beside them.
+    job.outcome.lower[lost] = -np.inf
 
 
 def _interval(job: Job, deadline: Deadline) -> None:
