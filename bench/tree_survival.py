@@ -169,7 +169,8 @@ def _draw(found: dict[tuple[str, str, str], list[Promise]]) -> None:
         axis.grid(axis="x", alpha=0.3)
     axes[0].set_yticks(range(len(names)), names)
     axes[0].invert_yaxis()
-    axes[0].legend(loc="lower left", fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower left", fontsize=8, ncols=3)
     figure.suptitle(
         "Promises kept by models that calibration has not seen; numbers: cost by that of the nearest row",
         fontsize=10,

@@ -385,7 +385,7 @@ def test_radii_beyond_floats_and_a_text_cut_short_are_refused(tmp_path):
 @pytest.mark.parametrize("name", ["xgboost, sets", "lightgbm, zeros", "histogram", "random forest"])
 def test_tables_of_bits_say_what_walking_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast._leaf_masks._ROWS", 1)
-    monkeypatch.setattr("holdfast._leaf_masks._TREES", 5)
+    monkeypatch.setattr("holdfast._leaf_masks._BLOCK", 10)
     make, X = MODELS[name]
     trees = hf.load_model(make(3)).classifier
     forest, matrix = trees.forest, trees.score.matrix(around(trees, X))

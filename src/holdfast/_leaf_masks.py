@@ -19,8 +19,10 @@ from holdfast._classifier import Floats
 from holdfast._forest import Forest
 
 Words = NDArray[Any]
-# Tables are worth their making from so many rows on; so many rows are looked up at once, for so many trees.
-_ROWS, _CHUNK, _TREES = 2048, 512, 128
+# Tables are worth their making from so many rows on. A chunk of rows is looked up at once, for a block of trees with so
+# many bytes a row at most; its words take about so many bytes, which stay in the cache.
+_ROWS, _BLOCK, _BYTES = 2048, 1024, 2**19
+_LEAST, _GREATEST = 512, 2048
 # Numbers find their place between cuts through so many equal cells, if none holds more cuts than this.
 _CELLS, _MOST = 8192, 4
 
@@ -44,10 +46,13 @@ class Least:
             yield from self.forest.least(X, self.costs, self.low, self.high)
             return
         # Chunk after chunk is written into the same places, which belong to this call alone: threads share the tables.
-        terms = np.empty((_CHUNK, self.forest.n_trees))
-        spaces = [block.space() for block in self._blocks]
-        for start in range(0, n, _CHUNK):
-            rows = slice(start, min(start + _CHUNK, n))
+        first = self._blocks[0]
+        size = _BYTES // (first.n * np.iinfo(first.kind).bits // 8)
+        size = max(_LEAST, min(size, _GREATEST))
+        terms = np.empty((size, self.forest.n_trees))
+        spaces = [block.space(size) for block in self._blocks]
+        for start in range(0, n, size):
+            rows = slice(start, min(start + size, n))
             columns = np.ascontiguousarray(self.forest.seen(X[rows]).T)
             for block, space in zip(self._blocks, spaces, strict=True):
                 block.fill(columns, terms, space)
@@ -62,23 +67,24 @@ class Least:
         mixed = np.intersect1d(forest.feature[sets], forest.feature[forest.numeric])
         if sizes.max() > 64 or mixed.size:
             return []
-        trees = range(0, forest.n_trees, _TREES)
-        return [_Block(self, slice(begin, begin + _TREES), int(sizes.max())) for begin in trees]
+        kind = next(
+            kind
+            for kind in (np.uint8, np.uint16, np.uint32, np.uint64)
+            if np.iinfo(kind).bits >= sizes.max()
+        )
+        most = _BLOCK * 8 // np.iinfo(kind).bits
+        trees = range(0, forest.n_trees, most)
+        return [_Block(self, slice(begin, begin + most), kind) for begin in trees]
 
 
 class _Block:
     """Some trees with a table of words for each column that they ask about."""
 
-    def __init__(self, least: Least, trees: slice, most: int) -> None:
+    def __init__(self, least: Least, trees: slice, kind: Any) -> None:
         forest = least.forest
-        self.trees = trees
+        self.trees, self.kind = trees, kind
         first, stop, _ = trees.indices(forest.n_trees)
         self.n = stop - first
-        self.kind = next(
-            kind
-            for kind in (np.uint8, np.uint16, np.uint32, np.uint64)
-            if np.iinfo(kind).bits >= most
-        )
         nodes = np.flatnonzero((forest.tree_of >= first) & (forest.tree_of < stop))
         self.tree = forest.tree_of[nodes] - first
         below = self._below(least, nodes)
@@ -133,9 +139,9 @@ class _Block:
         else:
             terms[:n, self.trees] = self.costs.take(at, mode="clip")
 
-    def space(self) -> tuple[Words, ...]:
+    def space(self, rows: int) -> tuple[Words, ...]:
         """Where the words of a chunk stand, and the places of its leaves."""
-        shape = (_CHUNK, self.n)
+        shape = (rows, self.n)
         return np.empty(shape, self.kind), np.empty(shape, self.kind), np.empty(shape, np.intp)
 
 
