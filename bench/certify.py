@@ -106,7 +106,7 @@ def measure(
 ) -> Measurement:
     """Everything about one network, table and delta."""
     network, points, changes = case.network, case.points, hf.PlausibleChanges(delta)
-    engine = Engine(network, changes)
+    engine, either_sign = Engine(network, changes), points - 0.5
     kept: list[hf.Certificates] = []
 
     def run_certify() -> None:
@@ -115,8 +115,8 @@ def measure(
     best = race(
         {
             "forward": lambda: network.logits(points),
-            "interval": lambda: interval_bound(engine, points, nonnegative=True),
-            "general": lambda: interval_bound(engine, points, nonnegative=False),
+            "interval": lambda: interval_bound(engine, points),
+            "general": lambda: interval_bound(engine, either_sign),
             "certify": run_certify,
         },
         rounds=effort.rounds,
@@ -138,7 +138,7 @@ def measure(
     )
 
 
-def interval_bound(engine: Engine, points: Floats, *, nonnegative: bool) -> Floats:
+def interval_bound(engine: Engine, points: Floats) -> Floats:
     """The interval bound of a whole table in chunks, with the same check of its input as `logits` makes."""
     prepared = engine.prepared(TARGET)
     assert prepared.interval is not None
@@ -146,12 +146,7 @@ def interval_bound(engine: Engine, points: Floats, *, nonnegative: bool) -> Floa
     lower = np.empty((points.shape[0], len(prepared.margins)))
     for start in range(0, points.shape[0], CHUNK):
         part = slice(start, start + CHUNK)
-        plus = points[part] if nonnegative else np.maximum(points[part], 0.0)
-        lower[part] = (
-            prepared.interval.nonnegative(plus)
-            if nonnegative
-            else prepared.interval.general(plus, plus - points[part])
-        )
+        lower[part] = prepared.interval(points[part])
     return lower
 
 

@@ -38,7 +38,7 @@ import holdfast as hf
 from holdfast import checker
 from holdfast.bounds._layers import margins_for
 from holdfast.promises import NoCertificateError, certificate
-from holdfast.verify._exact import Exact, checker_model
+from holdfast.verify._exact import Exact, plain_model
 from holdfast.verify._witness import exact_margin
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,7 +81,7 @@ def make(
     found: list[Made] = []
     for network, X, targets, changes in questions(seed, tables or []):
         certs = hf.certify(network, X, targets, changes)
-        model = checker_model(network)
+        model = plain_model(network)
         for row in range(len(X)):
             verdict, stage = str(certs.verdict[row]), str(certs.decided_by[row])
             started = time.process_time()
@@ -241,7 +241,7 @@ def forge(n: int, seed: int, made: list[Made], tally: Tally) -> None:
         if replaced is None or (replaced is network and document == one.document):
             continue
         network = replaced
-        model = checker_model(network)
+        model = plain_model(network)
         tally.forged[name] += 1
         if checker.check(document, model).accepted:
             tally.stale_accepted.append(name)
@@ -255,7 +255,7 @@ def forge(n: int, seed: int, made: list[Made], tally: Tally) -> None:
 
 def _follow_up(document: dict[str, Any], network: hf.Network, name: str) -> None:
     """What a forger who knows the format puts right: hashes, statement, what the proof proves now, and the id."""
-    model = checker_model(network)
+    model = plain_model(network)
     if name not in NEVER:
         document["hashes"]["model"] = model.sha256
         document["hashes"]["point"] = checker.sha256(document["point"])

@@ -61,8 +61,8 @@ def passes(network: hf.Network, points: Floats, device: str) -> None:
     assert prepared.interval is not None
     there = engine.convert(points)
     forward = _seconds(lambda: prepared.today(there), device)
-    general = _seconds(lambda: prepared.interval.general(there, there), device)
-    interval = _seconds(lambda: prepared.interval.nonnegative(there), device)
+    general = _seconds(lambda: prepared.interval(there - 0.5), device)
+    interval = _seconds(lambda: prepared.interval(there), device)
     n = points.shape[0]
     print(f"forward pass      {n / forward / 1e6:8.0f} million rows a second")
     print(

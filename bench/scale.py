@@ -187,8 +187,8 @@ def kills(bench: Bench) -> None:
 
     killed = 0
     while killed < times:
-        # At any moment from the start on, up to the last part.
-        goal = rng.randint(0, parts)
+        # At any moment from where it was, up to the last part.
+        goal = rng.randint(len(so_far()), parts)
         process = subprocess.Popen(bench.command(data, out), stdout=subprocess.DEVNULL)
         while process.poll() is None and len(so_far()) < goal:
             time.sleep(0.01)

@@ -33,7 +33,7 @@ def _margins(quick: bool) -> Table:
 def _verdicts(quick: bool) -> Table:
     from tree_margins import verdicts
 
-    return verdicts(4, 2000) if quick else verdicts(200, 100_000)
+    return verdicts(4, 2000) if quick else verdicts(200, 110_000)
 
 
 def _certify(quick: bool) -> Table:

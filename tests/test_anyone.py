@@ -611,7 +611,7 @@ def test_the_hull_is_that_of_the_nearest_robust_rows() -> None:
 def test_a_benchmark_of_models_that_are_no_networks() -> None:
     table, space, score = _people("mixed")
     models = {
-        "forest": RandomForestClassifier(10),
+        "forest": RandomForestClassifier(10, max_depth=4, random_state=0),
         "scaled": make_pipeline(StandardScaler(), SVC(C=10.0)),
         "regression": LogisticRegression(max_iter=500),
         "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),

@@ -24,7 +24,7 @@ ENCODERS: dict[str, Any] = {
         KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
         ["a"],
     ),
-    "target means": lambda: (TargetEncoder(), ["city"]),
+    "target means": lambda: (TargetEncoder(random_state=0), ["city"]),
     "imputed": lambda: (SimpleImputer(), ["gaps"]),
     "flagged": lambda: (SimpleImputer(add_indicator=True), ["gaps"]),
     "imputed labels": lambda: (

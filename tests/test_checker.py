@@ -16,7 +16,7 @@ import pytest
 import holdfast as hf
 from holdfast import checker
 from holdfast.promises import NoCertificateError, certificate, check_certificate
-from holdfast.promises._certificate import checker_model
+from holdfast.promises._certificate import plain_model
 from oracle import exact_class, inside_exactly, least_margins_exact, robust_exactly
 from random_networks import random_changes, random_network, random_points
 
@@ -134,7 +134,7 @@ def test_no_tree_proves_more_than_the_least_margin():
         delta = float(10.0 ** rng.uniform(-2.0, -0.3))
         least = least_margins_exact(network, x, 1, hf.PlausibleChanges(delta))[None]
         radii = ((delta, delta),) * (len(hidden) + 1)
-        question = checker.Question(checker_model(network), (radii, np.inf, True), x.tolist(), 1)
+        question = checker.Question(plain_model(network), (radii, np.inf, True), x.tolist(), 1)
         for _ in range(50):
             try:
                 part = {"rival": 0, "method": "cases", "tree": _random_tree(rng, question.ranges)}
@@ -153,7 +153,7 @@ def test_multipliers_are_lines_below_every_point_of_a_neuron():
         network = random_network(rng, 2, (3, 3), 1)
         x, delta = random_points(rng, 1, 2)[0], 0.25
         radii = ((delta, delta),) * 3
-        question = checker.Question(checker_model(network), (radii, np.inf, True), x.tolist(), 1)
+        question = checker.Question(plain_model(network), (radii, np.inf, True), x.tolist(), 1)
         unit = 8
         row = [int(v) for v in rng.integers(-20, 20, 4)]
         lines = [(rng.integers(0, 20, 3).tolist(), rng.integers(-20, 20, 3).tolist())]
@@ -242,7 +242,7 @@ def example():
 
 def test_any_digit_that_is_changed_in_the_text_is_noticed(example):
     network, document = example
-    model, text = checker_model(network), json.dumps(document)
+    model, text = plain_model(network), json.dumps(document)
     assert checker.check(json.loads(text), model).accepted
     digits = [match.start() for match in re.finditer(r"[0-9]", text)]
     rng = np.random.default_rng(0)
@@ -257,7 +257,7 @@ def test_any_digit_that_is_changed_in_the_text_is_noticed(example):
 
 def test_malformed_certificates_are_rejected_and_never_crash(example):
     network, document = example
-    model = checker_model(network)
+    model = plain_model(network)
     rng = np.random.default_rng(1)
     junk = [
         None,
@@ -309,7 +309,7 @@ def test_numbers_too_long_to_be_written_are_rejected(example):
         for key in path[:-1]:
             node = node[key]
         node[path[-1]] = 10**5000
-        assert not checker.check(changed, checker_model(network)).accepted, path
+        assert not checker.check(changed, plain_model(network)).accepted, path
 
 
 @pytest.mark.parametrize("tiny", [1e-310, 5e-324])
@@ -352,7 +352,7 @@ def test_a_tree_that_leaves_a_case_out_is_rejected(example):
     ],
 )  # fmt: skip
 def test_ambiguous_json_is_rejected(text, reason):
-    report = checker.check(text, checker_model(hf.Network([[[1.0]]], [[0.0]])))
+    report = checker.check(text, plain_model(hf.Network([[[1.0]]], [[0.0]])))
     assert not report.accepted
     assert reason in report.reason
 
@@ -363,7 +363,7 @@ def test_no_number_that_is_not_finite_is_read(example):
         changed = {**document, "about": {"note": value}}
         assert (
             "without NaN"
-            in checker.check(json.dumps(changed).encode(), checker_model(network)).reason
+            in checker.check(json.dumps(changed).encode(), plain_model(network)).reason
         )
     entry = {
         "weights": [[[1.0, float("nan")]]],
@@ -414,7 +414,7 @@ def test_every_number_is_looked_at(example, kind):
         document = certificate(hf.certify(network, x, network.classes[document["target"]["index"]],
                                           hf.PlausibleChanges(delta)), 0)  # fmt: skip
         assert document["proof"]["method"] == "witness"
-    model = checker_model(network)
+    model = plain_model(network)
     paths = list(_numbers(document))
     assert len(paths) > 50
     free = {"lower", "upper", "denominator", "weights", "biases"}
@@ -448,7 +448,7 @@ def test_models_are_read_as_network_save_wrote_them(tmp_path):
     network.save(tmp_path / "model.npz")
     model = checker.load_model(tmp_path / "model.npz")
     assert hf.Network(model.weights, model.biases, model.classes, model.activations) == network
-    assert model.sha256 == checker_model(network).sha256
+    assert model.sha256 == plain_model(network).sha256
     whole = (tmp_path / "model.npz").read_bytes()
     for place in range(0, len(whole), 7):
         (tmp_path / "broken.npz").write_bytes(

@@ -320,6 +320,19 @@ def test_a_classifier_fitted_on_encoded_rows_may_stand_in_a_pipeline_that_is_not
     assert len(hf.certify(unfitted[-1], people, 1, DELTA, space=space)) == len(people)
 
 
+def test_a_classifier_is_looked_at_again_once_a_pipeline_has_fitted_it_anew(monkeypatch):
+    people, accepted = two_columns()
+    space = hf.FeatureSpace.from_frame(people)
+    model = LogisticRegression().fit(space.encode(people), accepted)
+    hf.certify(model, people, 1, DELTA, space=space)
+    with monkeypatch.context() as watched:
+        watched.setattr("gc.get_referrers", lambda *_: pytest.fail("looked again"))
+        hf.certify(model, people, 1, DELTA, space=space)
+    around = make_pipeline(StandardScaler(), model).fit(people.to_numpy(), accepted)
+    with pytest.raises(InvalidInputError, match="last step of"):
+        hf.certify(around[-1], people, 1, DELTA, space=space)
+
+
 # ------------------------------------------------------------------ bad input
 
 ONES = NNCE(np.ones((1, 2)))

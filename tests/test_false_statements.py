@@ -577,3 +577,22 @@ def test_a_split_of_a_neuron_that_the_margin_wants_low() -> None:
     network, changes = hf.Network(weights, biases), hf.PlausibleChanges(609.2582553795793)
     case = _case(network, [[507012.57974817284, 0.0, 2.2e-7]], 0, changes)
     assert _false(case, check_ranges) == []
+
+
+def test_a_program_s_point_is_held_against_its_box():
+    weights = [
+        [[-1.8165770747544176e-09], [-35913752.47387145], [2.178256458851785e-10]],
+        [[70288015.64664158, -1434390079.7429047, -0.0003731070824587236]],
+        [[-0.00011144060074962561], [-50117314.170587845]],
+    ]
+    biases = [
+        [-1.1600213534160523e-08, 0.0005040269000802374, -3.5926938608286665e-11],
+        [1.3238344732982204e-05],
+        [-4.177637094111104e31, 31007.790258661436],
+    ]
+    network = hf.Network(weights, biases, activations=["identity", "identity"])
+    changes = hf.PlausibleChanges(13370321200.881958)
+    certificates = hf.certify(network, [[-1.804234550374297]], 1, changes)
+    assert certificates.margin_lower[0] <= certificates.margin_upper[0]
+    if certificates.verdict[0] == "NOT_ROBUST":
+        assert certificates.witness(0).predict([[-1.804234550374297]])[0] == 0

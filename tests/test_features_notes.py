@@ -20,7 +20,7 @@ from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._notes import ReasonCode
 from holdfast.promises._audit_compare import same_encoding
-from holdfast.promises._certificate import checker_model
+from holdfast.promises._certificate import plain_model
 
 PEOPLE = pd.DataFrame({"age": [25.0, 40.0, 61.0], "late": [3.0, 0.0, 1.0], "use": [0.5, 0.1, 0.9]})
 NOTES: dict[str, Any] = {
@@ -114,7 +114,7 @@ def test_notes_do_not_enter_the_hash_of_certificates_and_ledgers(tmp_path: Path)
         assert hf.check_certificate(before, network, space=space).accepted
     moved = noted.constrained(ranges={"late": (0, 2)})
     assert not hf.check_certificate(before, network, space=moved).accepted
-    assert checker.check(before, checker_model(network), space=noted.to_dict()).accepted
+    assert checker.check(before, plain_model(network), space=noted.to_dict()).accepted
     advice = PEOPLE.iloc[[row]]
     with hf.Ledger(tmp_path / "promises.ledger") as ledger:
         for key, space in (("a", plain), ("b", noted)):

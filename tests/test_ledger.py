@@ -21,7 +21,7 @@ from holdfast import checker
 from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.promises import Ledger, audit
-from holdfast.promises._certificate import checker_model
+from holdfast.promises._certificate import plain_model
 from holdfast.promises._ledger_file import LedgerFile
 from holdfast.promises._pages import Columns, Page
 from ledger_cases import DELTA, make_lender, random_network, record
@@ -58,7 +58,7 @@ def test_every_promise_comes_back_as_it_was_made(path, lender):
     assert batch.terms.network == lender.network
     assert batch.terms.space == lender.space
     assert batch.terms.changes == lender.changes
-    assert batch.terms.model_hash == checker_model(lender.network).sha256
+    assert batch.terms.model_hash == plain_model(lender.network).sha256
     expected = hf.certify(lender.network, lender.promised, 1, lender.changes, space=lender.space)
     assert batch.verdicts.tolist() == [str(verdict) for verdict in expected.verdict]
     assert {"ROBUST", "NOT_ROBUST"} <= set(batch.verdicts)
@@ -912,7 +912,7 @@ def test_someones_promises_are_found_by_key(path, lender):
         pd.testing.assert_frame_equal(
             found, whole[whole["key"] == person].reset_index(drop=True), check_dtype=False
         )
-        assert ledger.find(7)["model"].tolist() == [checker_model(other.network).sha256]
+        assert ledger.find(7)["model"].tolist() == [plain_model(other.network).sha256]
         nobody = ledger.find("p'; DROP TABLE pages")
         assert (len(nobody), list(nobody)) == (0, list(found))
         (plan,) = ledger.file.query("EXPLAIN QUERY PLAN SELECT page FROM people WHERE hash = ?", 7)

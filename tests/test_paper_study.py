@@ -52,6 +52,9 @@ def printed() -> Printed:
     return Printed.load()
 
 
+BASELINES = ("GCE", "PROTO", "MCE", "NNCE", "ROAR", "RBR", "ST-CE")
+
+
 def records(**changed) -> dict[str, list[dict]]:
     """Results that obey the paper's pattern to the letter: each input has the paper's own figures.
 
@@ -75,8 +78,8 @@ def records(**changed) -> dict[str, list[dict]]:
             ]
             for method in METHODS:
                 if model in method.models:
-                    for block in TARGETS if method.targeted else (BASELINE,):
-                        _add_cell(parts, printed, table.name, model, block, method.label)
+                    for block in (BASELINE,) if method.name in BASELINES else TARGETS:
+                        _add_cell(parts, printed, table.name, model, block, method.name)
     for part, change in changed.items():
         new = [change(dict(record)) for record in parts[part]]
         parts[part] = [record for record in new if record is not None]

@@ -10,7 +10,7 @@ import pytest
 import holdfast as hf
 from holdfast import checker
 from holdfast.errors import InvalidInputError
-from holdfast.verify._exact import Exact, NoProofError, checker_model
+from holdfast.verify._exact import Exact, NoProofError, plain_model
 
 SIZES = [(6, 14, 14, 1), (3, 6, 6, 3), (4, 6, 6, 6, 1)]
 
@@ -24,7 +24,7 @@ def _network(
 
 
 def _question(certs: hf.Certificates, row: int) -> checker.Question:
-    model = checker_model(certs.network)
+    model = plain_model(certs.network)
     changes = checker.read_changes(certs.changes.to_dict(), model)
     return checker.Question(model, changes, certs.points[row].tolist(), int(certs.targets[row]))
 

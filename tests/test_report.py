@@ -137,7 +137,7 @@ def test_a_method_made_under_another_delta_is_certified_under_this_one(case, rob
             "other values",
         ),
         (lambda case, told: advice(case, people=case.people.head(7)), "40 people, got 7"),
-        (lambda case, told: 5, "what `explain` returns"),
+        (lambda case, told: 5, "what explain returns"),
     ],
 )
 def test_other_people_cannot_be_compared(case, robust, naive, spoil, message):
@@ -480,7 +480,7 @@ def test_no_rows(naive):
     empty = dataclasses.replace(naive, found=naive.found[:0], factuals=naive.factuals.head(0))
     with pytest.raises(InvalidInputError, match="at least one person"):
         gather(empty)
-    with pytest.raises(InvalidInputError, match="what `explain` returns"):
+    with pytest.raises(InvalidInputError, match="what explain returns"):
         gather([1, 2])
 
 

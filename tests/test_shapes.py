@@ -208,11 +208,11 @@ def test_one_weight_that_moves_one_way():
     assert hf.certify(network, x, 1, changes).verdict.tolist() == ["NOT_ROBUST"]
 
 
-@pytest.mark.parametrize("hidden", [(), (4,), (4, 3)])
+@pytest.mark.parametrize("hidden", [(), (4,), (12, 10)])
 def test_certificates_are_accepted_and_a_larger_radius_is_not(hidden):
     rng = np.random.default_rng(12)
     network = random_network(rng, 3, hidden, 1, awkward=False)
-    points, changes = random_points(rng, 30, 3), random_sides(network, rng, 0.05)
+    points, changes = random_points(rng, 100, 3), random_sides(network, rng, 0.1)
     network = shift_last_bias(network, 0, -float(np.median(network.logits(points))))
     certificates = hf.certify(network, points, 1, changes)
     assert set(certificates.verdict) == {"ROBUST", "NOT_ROBUST"}

@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 import xgboost
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import holdfast as hf
 from holdfast._leaf_masks import Least
@@ -21,6 +23,7 @@ from holdfast.changes import changes_from_dict
 from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
 from holdfast.importers import Model
 from holdfast.importers._tree_files import suffixes, write_trees
+from holdfast.promises import write_parameters
 from holdfast.verify._certify import certify_points
 from holdfast.verify._deciders import decider_for
 from test_trees import FULL, MODELS, NUMBERS, N, Y, around, lgb, xgb
@@ -211,6 +214,12 @@ def test_trees_that_were_added_belong_to_the_set_where_they_add_little() -> None
         assert not hf.TreeChanges(leaves=9.0).contains(today, grown)
         assert hf.TreeChanges(shift=20.0 * moved).contains(today, grown)
         assert not hf.TreeChanges(shift=20.0 * moved).contains(grown, today)
+        # A tenth is no float32: what a witness adds is the last one below it.
+        changes, targets = hf.TreeChanges(shift=0.1), model.predict(X)
+        certs = hf.certify(model, X, targets, changes)
+        for row in np.flatnonzero(~certs.robust)[:3].tolist():
+            assert certs.witness(row).forest.n_trees > today.forest.n_trees
+            assert changes.contains(today, certs.witness(row))
 
 
 def test_a_changed_model_belongs_to_the_set_or_does_not() -> None:
@@ -254,11 +263,16 @@ def test_refits_keep_the_structure_and_give_each_leaf_a_radius() -> None:
     for model in (
         xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(X, y),
         lightgbm.LGBMClassifier(n_estimators=5, num_leaves=6, verbose=-1, n_jobs=1).fit(X, y),
+        # Of a pipeline the trees alone are trained on.
+        make_pipeline(StandardScaler(), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(X, y),
     ):
         today = hf.load_model(model).classifier
         refits = hf.retrain(model, X, y, how="refit", share=0.5, n=14)
         assert all(one.forest.same_structure(today.forest) for one in refits.classifiers)
         assert not any(one == today for one in refits.classifiers)
+        for kept, one in zip(refits.models, refits.classifiers, strict=True):
+            assert (one.predict(X) == kept.predict(X)).all()
+            assert one.reads_like(today)
         chosen = hf.delta_calibrated(refits, coverage=0.9)
         inside = [chosen.changes.contains(today, one) for one in refits.classifiers]
         assert chosen.rank == chosen.n_ranked == 10 or chosen.guaranteed >= 0.9
@@ -298,6 +312,21 @@ def test_a_witness_is_saved_as_a_file_of_its_library(tmp_path: Path) -> None:
         hf.save_witness(
             witness, boosted, tmp_path / "a.txt", point=point, target=1, changes=changes
         )
+
+
+def test_trees_of_other_libraries_have_no_file_and_are_told_what_to_do(tmp_path: Path) -> None:
+    X, changes = FULL[NUMBERS], hf.TreeChanges(leaves=0.2)
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, Y[2])
+    witness = hf.certify(model, X, model.predict(X), changes).witness(0)
+    options: dict[str, Any] = {
+        "point": X.head(1),
+        "target": model.predict(X)[0],
+        "changes": changes,
+    }
+    with pytest.raises(InvalidInputError, match=r"XGBoost \(\.json, \.ubj\) or LightGBM \(\.txt\)"):
+        hf.save_witness(witness, model, tmp_path / "witness.json", **options)
+    write_parameters(witness, tmp_path / "trees.json")
+    assert (tmp_path / "trees.json").exists()
 
 
 def _robust(model, X, changes, target=1, **options):
@@ -385,7 +414,6 @@ def test_radii_beyond_floats_and_a_text_cut_short_are_refused(tmp_path):
 @pytest.mark.parametrize("name", ["xgboost, sets", "lightgbm, zeros", "histogram", "random forest"])
 def test_tables_of_bits_say_what_walking_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast._leaf_masks._ROWS", 1)
-    monkeypatch.setattr("holdfast._leaf_masks._BLOCK", 10)
     make, X = MODELS[name]
     trees = hf.load_model(make(3)).classifier
     forest, matrix = trees.forest, trees.score.matrix(around(trees, X))
@@ -393,7 +421,7 @@ def test_tables_of_bits_say_what_walking_says(name: str, monkeypatch: pytest.Mon
     for cells in (8192, 2):
         monkeypatch.setattr("holdfast._leaf_masks._CELLS", cells)
         for radius in (0.0, 0.3):
-            low, high = forest.around(np.full(costs.size, radius))
+            low, high = map(forest.cuts, forest.around(np.full(costs.size, radius)))
             least = Least(forest, costs, low, high)
             ours = np.vstack([terms.copy() for _, terms in least(matrix)])
             walked = np.vstack([terms for _, terms in forest.least(matrix, costs, low, high)])

@@ -286,6 +286,15 @@ def test_rules_margins_and_the_number_of_columns() -> None:
             check(_row(result, i), cheapest(model, space, person, 1, accepted))
 
 
+def test_trees_that_ask_for_nothing_accept_nobody_else() -> None:
+    X = pd.DataFrame({"a": np.arange(30.0), "b": np.zeros(30)})
+    model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1)
+    model.fit(X, np.arange(30) % 3 == 0)
+    space = hf.FeatureSpace.from_frame(X)
+    found = hf.explain(model, X.head(1), target=True, generator=hf.MCE(), space=space)
+    assert found.reason[0].kind.proven
+
+
 def test_a_rule_may_bind_a_column_that_cannot_change() -> None:
     model, read, denied = world()
     space = hf.FeatureSpace.from_frame(

@@ -144,16 +144,22 @@ class Forest:
         return bool(self.values.shape[1] > 1)
 
     @cached_property
+    def levels(self) -> list[Ints]:
+        """The nodes that ask, level after level, from the roots down."""
+        found, front = [], self.roots
+        while (front := front[self.feature[front] >= 0]).size:
+            found.append(front)
+            front = np.column_stack([self.left[front], self.right[front]]).ravel()
+        return found
+
+    @cached_property
     def tree_of(self) -> Ints:
         """The tree that each node stands in."""
         owner = np.full(self.feature.size, -1, dtype=np.int32)
         owner[self.roots] = np.arange(self.n_trees, dtype=np.int32)
-        front = self.roots
-        while front.size:
-            front = front[self.feature[front] >= 0]
+        for front in self.levels:
             for side in (self.left, self.right):
                 owner[side[front]] = owner[front]
-            front = np.concatenate([self.left[front], self.right[front]])
         return owner
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -186,8 +192,7 @@ class Forest:
 
     def changed(self, values: Floats, threshold: Floats) -> Forest:
         """The same trees with other leaves and thresholds."""
-        cut = np.where(self.numeric, self.cuts(threshold), self.cut)
-        return replace(self, values=values, threshold=threshold, cut=cut)
+        return replace(self, values=values, threshold=threshold, cut=self.cuts(threshold))
 
     def with_constant(self, output: int, value: float) -> Forest:
         """One more tree, a single leaf, for one output."""
@@ -246,12 +251,25 @@ class Forest:
             empty.append(~any_value)
         return np.asarray(empty[1] & ~empty[0])
 
+    def factors(self, weights: Floats) -> Floats:
+        """What each value of each node counts for in  weights · sums,  (nodes, values)."""
+        if not self.vector:
+            weights = weights[self.output[np.maximum(self.tree_of, 0)]][:, None]
+        return np.broadcast_to(weights, self.values.shape)
+
+    def worth(self, weights: Floats, radii: Floats) -> Floats:
+        """What each leaf adds to  weights · sums  at worst, where its values may move by a radius, (nodes,)."""
+        factors = self.factors(weights)
+        return np.asarray((factors * self.values).sum(axis=1) - np.abs(factors).sum(axis=1) * radii)
+
     def cuts(self, thresholds: Floats) -> Floats:
         """The cuts that stand for thresholds of the library."""
         strict = self.compare.endswith("<")
-        if self.compare.startswith("float64"):
-            return np.nextafter(thresholds, -np.inf) if strict else thresholds
-        return cut_below(thresholds, strict=strict)
+        if self.compare.startswith("float32"):
+            cut = cut_below(thresholds, strict=strict)
+        else:
+            cut = np.nextafter(thresholds, -np.inf) if strict else thresholds
+        return np.where(self.numeric, cut, self.cut)
 
     def around(self, radii: Floats) -> tuple[Floats, Floats]:
         """The least and the greatest threshold that the library can hold within a radius of each node's, exactly."""
@@ -277,14 +295,15 @@ class Forest:
     ) -> Iterator[tuple[slice, Floats]]:
         """For chunks of rows the least cost of a leaf that each may reach in each tree, (rows, trees).
 
-        At a node a row may go left where its number is at most `high`, right where it is above `low`.
+        At a node a row may go left where its number is at most the cut `high`, right where it is above the cut `low`.
         """
-        walk = self._walk
-        ordered = costs[walk.order]
-        ends = [np.where(self.numeric, self.cuts(part), self.cut) for part in (low, high)]
-        between = None if (low == high).all() else [walk.cuts(part) for part in ends]
+        still = (low == self.cut).all() and (high == self.cut).all()
         for rows in _chunks(X.shape[0]):
-            yield rows, np.stack(list(walk.costs(self.seen(X[rows]), ordered, between)), axis=1)
+            if still:
+                yield rows, costs[self.leaf_of(X[rows])]
+            else:
+                walked = self._walk.costs(self.seen(X[rows]), costs, low, high)
+                yield rows, np.stack(list(walked), axis=1)
 
     def reachable(self, x: Floats, low: Floats, high: Floats) -> list[list[tuple[int, ...]]]:
         """For each tree the ways to the leaves that one row may reach: the nodes from the root on.
@@ -292,18 +311,13 @@ class Forest:
         At a node it may go left where its number is at most the cut `high`, right where it is above the cut `low`.
         """
         value = self.seen(x[None, :])[0][np.maximum(self.feature, 0)]
-        gaps, sets = np.isnan(value), self.category >= 0
-        goes = self.missing_left.copy()
-        codes = self.sets.shape[1] - 1
-        here = np.flatnonzero(sets & ~gaps)
-        code = np.where((value[here] >= 0.0) & (value[here] < codes), value[here], codes)
-        goes[here] = self.sets[self.category[here], code.astype(np.intp)]
-        fixed = gaps | sets
+        may = self.sides(slice(None), value, low, high)
         # A leaf leads nowhere.
-        lefts = np.where(self.leaves | ~np.where(fixed, goes, value <= high), -1, self.left)
-        rights = np.where(self.leaves | ~np.where(fixed, ~goes, value > low), -1, self.right)
-        left, right, leaf = lefts.tolist(), rights.tolist(), self.leaves.tolist()
-        ways = []
+        left, right = (
+            np.where(self.leaves | ~side, -1, below).tolist()
+            for side, below in zip(may, (self.left, self.right), strict=True)
+        )
+        leaf, ways = self.leaves.tolist(), []
         for root in self.roots.tolist():
             front: list[tuple[int, ...]] = [(root,)]
             done: list[tuple[int, ...]] = []
@@ -315,6 +329,20 @@ class Forest:
                 front += [(*way, child) for child in (left[node], right[node]) if child >= 0]
             ways.append(done)
         return ways
+
+    def sides(self, nodes: Any, x: Floats, low: Floats, high: Floats) -> tuple[Bools, Bools]:
+        """Whether each value, (..., nodes), may go left and right at its node; cuts lie between `low` and `high`."""
+        left, right, sets = x <= high[nodes], x > low[nodes], self.category[nodes]
+        if (sets >= 0).any():
+            inside = self.sets[sets, self.code(x)]
+            left, right = np.where(sets >= 0, inside, left), np.where(sets >= 0, ~inside, right)
+        gone, missing = np.isnan(x), self.missing_left[nodes]
+        return np.where(gone, missing, left), np.where(gone, ~missing, right)
+
+    def code(self, x: Floats) -> NDArray[np.intp]:
+        """The column of `sets` for each value: the last one for all that have none."""
+        codes = self.sets.shape[1] - 1
+        return np.where((x >= 0.0) & (x < codes), x, codes).astype(np.intp)
 
     def seen(self, X: Floats) -> Floats:
         """The numbers as the library sees them: zeros, and NaN where something is missing to it."""
@@ -359,20 +387,16 @@ class Forest:
 
         With u the unit of rounding, n terms of sizes a_i are added with an error of at most  n u / (1 - n u) sum a_i.
         """
-        leaf = np.abs(self.values if values is None else values)
-        largest = np.array(
-            [
-                np.maximum.reduceat(leaf[order, place], starts)
-                for order, starts in [self.by_tree]
-                for place in range(leaf.shape[1])
-            ]
-        )
-        sizes = np.abs(self.base)
+        return self.sum_error(self.sizes(np.abs(self.values if values is None else values)))
+
+    def sizes(self, reach: Floats) -> Floats:
+        """At most so large are the terms of each sum together, where leaves are as large as `reach`, (outputs,)."""
+        order, starts = self.by_tree
+        largest, sizes = np.maximum.reduceat(reach[order], starts, axis=0), np.abs(self.base)
         if self.vector:
-            sizes = sizes + largest.sum(axis=1)
-        else:
-            np.add.at(sizes, self.output, largest[0])
-        return self.sum_error(sizes)
+            return np.asarray(sizes + largest.sum(axis=0))
+        np.add.at(sizes, self.output, largest[:, 0])
+        return sizes
 
     def sum_error(self, sizes: Floats) -> Floats:
         """How far the library's sum may be from the true one, where the sizes of its terms add up to `sizes`."""
@@ -407,14 +431,15 @@ class _Walk:
         )
         column[sets] = 2 * self.width + places.ravel()
         self.order, left = _brothers(forest)
-        kind = np.int64
-        self.column = column[self.order].astype(kind)
+        self.column = column[self.order].astype(np.int64)
         self.inner, self.sets = inner, sets
         self.cut = self.cuts(forest.cut)
         # A leaf leads to itself.
-        self.left = left.astype(kind)
-        self.depths = _depths(forest)
-        self.starts = np.flatnonzero(self.order_roots(forest)).astype(kind)
+        self.left = left.astype(np.int64)
+        self.depths = np.zeros(forest.n_trees, dtype=np.int64)
+        for depth, front in enumerate(forest.levels, 1):
+            self.depths[forest.tree_of[front]] = depth
+        self.starts = np.flatnonzero(np.isin(self.order, forest.roots))
 
     def cuts(self, cut: Floats) -> Floats:
         """Cuts in the order of walking."""
@@ -423,43 +448,27 @@ class _Walk:
         ordered: Floats = np.where(self.sets, 0.0, np.where(self.inner, cut, np.inf))[self.order]
         return ordered
 
-    def costs(self, X: Floats, costs: Floats, between: list[Floats] | None) -> Iterator[Floats]:
+    def costs(self, X: Floats, costs: Floats, low: Floats, high: Floats) -> Iterator[Floats]:
         """For each tree the least cost of a leaf that each row may reach; cuts lie between two."""
-        table = self.table(X)
+        table, costs = self.table(X), costs[self.order]
         flat, first = table.ravel(), np.arange(X.shape[0]) * table.shape[1]
-        low, high = (self.cut, self.cut) if between is None else between
+        low, high = self.cuts(low), self.cuts(high)
         for start, depth in zip(self.starts, self.depths, strict=True):
-            rows: Any = slice(None)
-            at = np.full(X.shape[0], start, dtype=np.int64)
+            rows, at = np.arange(X.shape[0]), np.full(X.shape[0], start)
             out = np.full(X.shape[0], np.inf)
-            while True:
-                later = []
-                places = first[rows]
+            while rows.size:
+                # Where a row may go both ways, it goes left now and right later.
+                later = [(rows[:0], at[:0])]
                 for _ in range(depth):
-                    x = flat.take(places + self.column.take(at, mode="clip"), mode="clip")
+                    x = flat.take(first[rows] + self.column.take(at, mode="clip"), mode="clip")
                     right = x > high.take(at, mode="clip")
                     below = self.left.take(at, mode="clip")
-                    if between is not None:
-                        both = np.flatnonzero((x > low.take(at, mode="clip")) & ~right)
-                        if both.size:
-                            later.append((both, below[both] + 1))
+                    both = np.flatnonzero((x > low.take(at, mode="clip")) & ~right)
+                    later.append((rows[both], below[both] + 1))
                     at = below + right
-                if isinstance(rows, slice):
-                    out = costs.take(at, mode="clip")
-                    rows = np.arange(X.shape[0])
-                else:
-                    np.minimum.at(out, rows, costs[at])
-                if not later:
-                    break
-                rows, at = (
-                    np.concatenate([rows[both] for both, _ in later]),
-                    np.concatenate([nodes for _, nodes in later]),
-                )
+                np.minimum.at(out, rows, costs[at])
+                rows, at = (np.concatenate(parts) for parts in zip(*later, strict=True))
             yield out
-
-    def order_roots(self, forest: Forest) -> Bools:
-        """Where the trees begin."""
-        return np.isin(self.order, forest.roots)
 
     def table(self, X: Floats) -> Floats:
         """The columns that are asked about, (n, columns)."""
@@ -469,13 +478,10 @@ class _Walk:
         )
         if not len(self.asked):
             return np.ascontiguousarray(np.hstack([low, high]))
-        codes = self.forest.sets.shape[1] - 1
         parts = []
         for feature, category, missing_left in self.asked:
-            x = np.where(gaps[:, feature], 0.0, X[:, feature])
-            code = np.where((x >= 0.0) & (x < codes), x, codes).astype(np.intp)
-            left = np.where(gaps[:, feature], missing_left, self.forest.sets[category][code])
-            parts.append(~left.astype(bool))
+            inside = self.forest.sets[category][self.forest.code(X[:, feature])]
+            parts.append(~np.where(gaps[:, feature], missing_left > 0, inside))
         return np.ascontiguousarray(np.hstack([low, high, np.column_stack(parts)]))
 
     def trees(self, X: Floats) -> Iterator[Ints]:
@@ -495,11 +501,8 @@ class _Walk:
 
 def _brothers(forest: Forest) -> tuple[Ints, Ints]:
     """The nodes in an order in which the two below a node are neighbours; and where the left one, or itself, stands."""
-    fronts = [forest.roots]
-    while fronts[-1].size:
-        front = fronts[-1][forest.feature[fronts[-1]] >= 0]
-        fronts.append(np.column_stack([forest.left[front], forest.right[front]]).ravel())
-    order = np.concatenate(fronts)
+    below = [np.column_stack([forest.left[front], forest.right[front]]) for front in forest.levels]
+    order = np.concatenate([forest.roots, *map(np.ravel, below)])
     order = order[np.argsort(forest.tree_of[order], kind="stable")]
     place = np.empty(forest.feature.size, dtype=np.int32)
     own = np.arange(order.size, dtype=np.int32)
@@ -507,16 +510,13 @@ def _brothers(forest: Forest) -> tuple[Ints, Ints]:
     return order, np.where(forest.leaves[order], own, place[forest.left[order]])
 
 
-def _depths(forest: Forest) -> list[int]:
-    """How deep each tree is."""
-    depth = np.zeros(forest.n_trees, dtype=int)
-    front = forest.roots
-    while front.size:
-        front = front[forest.feature[front] >= 0]
-        depth[forest.tree_of[front]] += front.size > 0
-        front = np.concatenate([forest.left[front], forest.right[front]])
-        front = np.unique(front)
-    return depth.tolist()
+def sum_less_dropped(terms: Floats, dropped: int) -> Floats:
+    """The sum of terms, (..., trees), without so many of the greatest: what is left where the worst trees go."""
+    total, kept = terms.sum(axis=-1), max(terms.shape[-1] - dropped, 0)
+    if dropped:
+        lost = np.partition(terms, kept, axis=-1)[..., kept:] if kept else terms
+        total = total - np.maximum(lost, 0.0).sum(axis=-1)
+    return np.asarray(total)
 
 
 def _chunks(n: int) -> list[slice]:

@@ -8,7 +8,7 @@ the words of all columns are the leaves that the row may reach; its lowest bit i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -19,10 +19,10 @@ from holdfast._classifier import Floats
 from holdfast._forest import Forest
 
 Words = NDArray[Any]
-# Tables are worth their making from so many rows on. A chunk of rows is looked up at once, for a block of trees with so
-# many bytes a row at most; its words take about so many bytes, which stay in the cache.
-_ROWS, _BLOCK, _BYTES = 2048, 1024, 2**19
-_LEAST, _GREATEST = 512, 2048
+Places = Callable[[Floats], NDArray[np.intp]]
+# Tables are worth their making from so many rows on; so many rows are a chunk. The words of as many of them are looked
+# up at once as take so many bytes, which stay in the cache.
+_ROWS, _CHUNK, _BYTES = 2048, 2048, 2**18
 # Numbers find their place between cuts through so many equal cells, if none holds more cuts than this.
 _CELLS, _MOST = 8192, 4
 
@@ -30,7 +30,7 @@ _CELLS, _MOST = 8192, 4
 class Least:
     """For chunks of rows the least cost of a leaf that each may reach in each tree, (rows, trees).
 
-    At a node a row may go left where its number is at most the threshold `high`, right where it is above `low`.
+    At a node a row may go left where its number is at most the cut `high`, right where it is above the cut `low`.
     """
 
     def __init__(self, forest: Forest, costs: Floats, low: Floats, high: Floats) -> None:
@@ -42,154 +42,125 @@ class Least:
 
     def __call__(self, X: Floats) -> Iterator[tuple[slice, Floats]]:
         n = X.shape[0]
-        if n < _ROWS or not self._blocks:
+        if n < _ROWS or self._tables is None:
             yield from self.forest.least(X, self.costs, self.low, self.high)
             return
         # Chunk after chunk is written into the same places, which belong to this call alone: threads share the tables.
-        first = self._blocks[0]
-        size = _BYTES // (first.n * np.iinfo(first.kind).bits // 8)
-        size = max(_LEAST, min(size, _GREATEST))
-        terms = np.empty((size, self.forest.n_trees))
-        spaces = [block.space(size) for block in self._blocks]
-        for start in range(0, n, size):
-            rows = slice(start, min(start + size, n))
+        terms, space = np.empty((_CHUNK, self.forest.n_trees)), self._tables.space()
+        for start in range(0, n, _CHUNK):
+            rows = slice(start, min(start + _CHUNK, n))
             columns = np.ascontiguousarray(self.forest.seen(X[rows]).T)
-            for block, space in zip(self._blocks, spaces, strict=True):
-                block.fill(columns, terms, space)
+            self._tables.fill(columns, terms, space)
             yield rows, terms[: rows.stop - start]
 
     @cached_property
-    def _blocks(self) -> list[_Block]:
-        """The trees in blocks; none where a tree has more leaves than a word has bits."""
+    def _tables(self) -> _Tables | None:
+        """None where a tree has more leaves than a word has bits, or a column is asked for numbers and categories."""
         forest = self.forest
-        sizes = np.bincount(forest.tree_of[forest.leaves & (forest.tree_of >= 0)])
+        leaves = np.diff(forest.by_tree[1], append=forest.by_tree[0].size).max()
         sets = forest.category >= 0
-        mixed = np.intersect1d(forest.feature[sets], forest.feature[forest.numeric])
-        if sizes.max() > 64 or mixed.size:
-            return []
-        kind = next(
-            kind
-            for kind in (np.uint8, np.uint16, np.uint32, np.uint64)
-            if np.iinfo(kind).bits >= sizes.max()
-        )
-        most = _BLOCK * 8 // np.iinfo(kind).bits
-        trees = range(0, forest.n_trees, most)
-        return [_Block(self, slice(begin, begin + most), kind) for begin in trees]
+        if leaves > 64 or np.intersect1d(forest.feature[sets], forest.feature[forest.numeric]).size:
+            return None
+        kinds = (np.uint8, np.uint16, np.uint32, np.uint64)
+        return _Tables(self, next(kind for kind in kinds if np.iinfo(kind).bits >= leaves))
 
 
-class _Block:
-    """Some trees with a table of words for each column that they ask about."""
+class _Tables:
+    """A table of words for each column that the trees ask about."""
 
-    def __init__(self, least: Least, trees: slice, kind: Any) -> None:
-        forest = least.forest
-        self.trees, self.kind = trees, kind
-        first, stop, _ = trees.indices(forest.n_trees)
-        self.n = stop - first
-        nodes = np.flatnonzero((forest.tree_of >= first) & (forest.tree_of < stop))
-        self.tree = forest.tree_of[nodes] - first
-        below = self._below(least, nodes)
-        place = np.full(forest.feature.size, -1)
-        place[nodes] = np.arange(nodes.size)
-        inner = np.flatnonzero(~forest.leaves[nodes])
-        left, right = (place[side[nodes[inner]]] for side in (forest.left, forest.right))
-        # What stays open to a row that goes left; that goes right.
-        stays = ~below[right], ~below[left]
-        self.tables: list[_Numbers | _Categories] = []
-        for column in np.unique(forest.feature[nodes[inner]]).tolist():
-            own = forest.feature[nodes[inner]] == column
-            given = (least, column, nodes[inner[own]], self.tree[inner[own]], self.n)
-            words = stays[0][own], stays[1][own]
-            sets = forest.category[given[2][0]] >= 0
-            self.tables.append((_Categories if sets else _Numbers)(*given, *words))
+    def __init__(self, least: Least, kind: Any) -> None:
+        forest, self.kind = least.forest, kind
+        order, self.starts = forest.by_tree
+        tree = forest.tree_of
+        order = order[np.lexsort((least.costs[order], tree[order]))]
+        self.costs = least.costs[order]
+        # The leaves below each node.
+        below = np.zeros(tree.size, dtype=kind)
+        bits = np.arange(order.size) - self.starts[tree[order]]
+        below[order] = np.left_shift(kind(1), bits.astype(kind))
+        for front in reversed(forest.levels):
+            below[front] = below[forest.left[front]] | below[forest.right[front]]
+        self.columns: list[tuple[int, Places, Words]] = []
+        inner = np.concatenate([forest.roots[:0], *forest.levels])
+        for column in np.unique(forest.feature[inner]).tolist():
+            nodes = inner[forest.feature[inner] == column]
+            # What stays open to a row that goes left; that goes right.
+            stays = ~below[forest.right[nodes]], ~below[forest.left[nodes]]
+            made = _by_code if forest.category[nodes[0]] >= 0 else _by_cut
+            self.columns.append((column, *made(least, nodes, *stays)))
+        self.step = max(1, _BYTES // (self.starts.size * np.iinfo(kind).bits // 8))
 
-    def _below(self, least: Least, nodes: NDArray[np.intp]) -> Words:
-        """For each node the leaves below it as bits; what each leaf costs, in the order of the bits."""
-        forest, costs = least.forest, least.costs[nodes]
-        leaf = np.flatnonzero(forest.leaves[nodes])
-        order = leaf[np.lexsort((costs[leaf], self.tree[leaf]))]
-        starts = np.searchsorted(self.tree[order], np.arange(self.n))
-        self.costs, self.starts = costs[order], starts
-        words = np.zeros(forest.feature.size, dtype=self.kind)
-        bits = (np.arange(order.size) - starts[self.tree[order]]).astype(self.kind)
-        words[nodes[order]] = np.left_shift(self.kind(1), bits)
-        fronts = [nodes[np.isin(nodes, forest.roots)]]
-        while fronts[-1].size:
-            front = fronts[-1][forest.feature[fronts[-1]] >= 0]
-            fronts.append(np.concatenate([forest.left[front], forest.right[front]]))
-        for front in reversed(fronts):
-            front = front[forest.feature[front] >= 0]
-            words[front] = np.bitwise_or(words[forest.left[front]], words[forest.right[front]])
-        return np.asarray(words[nodes])
+    def space(self) -> tuple[Words, ...]:
+        """Where words stand, and the places of leaves."""
+        shape = (min(self.step, _CHUNK), self.starts.size)
+        return np.empty(shape, self.kind), np.empty(shape, self.kind), np.empty(shape, np.intp)
 
     def fill(self, columns: Floats, terms: Floats, space: tuple[Words, ...]) -> None:
         """The least costs of a chunk of rows, into their places."""
-        n = columns.shape[1]
-        open_, word, at = (part[:n] for part in space)
-        # A tree that asks nothing has one leaf.
-        open_.fill(np.iinfo(self.kind).max)
-        for table in self.tables:
-            table.words.take(table.places(columns[table.column]), axis=0, out=word, mode="clip")
-            np.bitwise_and(open_, word, out=open_)
-        # The lowest bit stands where the ones below it end.
-        np.subtract(open_, self.kind(1), out=word)
-        np.bitwise_and(np.bitwise_not(open_, out=open_), word, out=word)
-        np.add(np.bitwise_count(word), self.starts, out=at)
-        if self.n == terms.shape[1]:
-            self.costs.take(at, out=terms[:n], mode="clip")
-        else:
-            terms[:n, self.trees] = self.costs.take(at, mode="clip")
-
-    def space(self, rows: int) -> tuple[Words, ...]:
-        """Where the words of a chunk stand, and the places of its leaves."""
-        shape = (rows, self.n)
-        return np.empty(shape, self.kind), np.empty(shape, self.kind), np.empty(shape, np.intp)
+        found = [(find(columns[column]), words) for column, find, words in self.columns]
+        for start in range(0, columns.shape[1], self.step):
+            rows = slice(start, min(start + self.step, columns.shape[1]))
+            open_, word, at = (part[: rows.stop - start] for part in space)
+            # A tree that asks nothing has one leaf.
+            open_.fill(np.iinfo(self.kind).max)
+            for places, words in found:
+                words.take(places[rows], axis=0, out=word, mode="clip")
+                np.bitwise_and(open_, word, out=open_)
+            # The lowest bit stands where the ones below it end.
+            np.subtract(open_, self.kind(1), out=word)
+            np.bitwise_and(np.bitwise_not(open_, out=open_), word, out=word)
+            np.add(np.bitwise_count(word), self.starts, out=at)
+            self.costs.take(at, out=terms[rows], mode="clip")
 
 
-class _Numbers:
+def _by_cut(least: Least, nodes: NDArray[Any], lefts: Words, rights: Words) -> tuple[Places, Words]:
     """A column of numbers: a row of words for each place between cuts, one for what is missing."""
+    forest, tree = least.forest, least.forest.tree_of[nodes]
+    low, high = least.low[nodes], least.high[nodes]
+    cuts = np.unique(np.concatenate([low, high]))
+    size, full = cuts.size, np.iinfo(lefts.dtype).max
+    words = np.full((2, size + 2, forest.n_trees), full, dtype=lefts.dtype)
+    # Above its high cut a node sends to the right alone, at or below its low cut to the left alone.
+    np.bitwise_and.at(words[0], (np.searchsorted(cuts, high) + 1, tree), rights)
+    np.bitwise_and.at(words[1], (np.searchsorted(cuts, low), tree), lefts)
+    np.bitwise_and.accumulate(words[0, :-1], axis=0, out=words[0, :-1])
+    down = words[1, -2::-1]
+    np.bitwise_and.accumulate(down, axis=0, out=down)
+    missing = np.where(forest.missing_left[nodes], lefts, rights)
+    np.bitwise_and.at(words[0, size + 1], tree, missing)
+    return _Cuts(cuts), words[0] & words[1]
 
-    def __init__(
-        self,
-        least: Least,
-        column: int,
-        nodes: NDArray[np.intp],
-        tree: NDArray[Any],
-        trees: int,
-        lefts: Words,
-        rights: Words,
-    ) -> None:
-        forest, self.column = least.forest, column
-        low, high = (forest.cuts(part[nodes]) for part in (least.low, least.high))
-        self.cuts = np.unique(np.concatenate([low, high]))
-        size = self.cuts.size
-        words = np.full((2, size + 2, trees), np.iinfo(lefts.dtype).max, dtype=lefts.dtype)
-        # Above its high cut a node sends to the right alone, at or below its low cut to the left alone.
-        np.bitwise_and.at(words[0], (np.searchsorted(self.cuts, high) + 1, tree), rights)
-        np.bitwise_and.at(words[1], (np.searchsorted(self.cuts, low), tree), lefts)
-        np.bitwise_and.accumulate(words[0, :-1], axis=0, out=words[0, :-1])
-        down = words[1, -2::-1]
-        np.bitwise_and.accumulate(down, axis=0, out=down)
-        missing = np.where(forest.missing_left[nodes], lefts, rights)
-        np.bitwise_and.at(words[0, size + 1], tree, missing)
-        self.words: Words = words[0] & words[1]
-        self._cells()
 
-    def _cells(self) -> None:
-        """Equal cells from the first cut to the last, with the number of cuts before each.
+def _by_code(
+    least: Least, nodes: NDArray[Any], lefts: Words, rights: Words
+) -> tuple[Places, Words]:
+    """A column of codes: a row of words for each, one for all others, one for what is missing."""
+    forest, tree = least.forest, least.forest.tree_of[nodes]
+    sides = np.column_stack([forest.sets[forest.category[nodes]], forest.missing_left[nodes]])
+    gap = sides.shape[1] - 1
+    words: Words = np.full((gap + 1, forest.n_trees), np.iinfo(lefts.dtype).max, dtype=lefts.dtype)
+    for node, left in enumerate(sides):
+        words[:, tree[node]] &= np.where(left, lefts[node], rights[node])
+    return lambda x: np.where(np.isnan(x), gap, forest.code(x)), words
 
-        What puts a number into its cell never decreases with the number, so cuts of earlier cells are below it, cuts of
-        later ones above; those of its own cell are compared.
-        """
-        first, last = self.cuts[0], self.cuts[-1]
-        self.steps = -1
+
+class _Cuts:
+    """Finds between which cuts a number lies: through equal cells from the first cut to the last.
+
+    What puts a number into its cell never decreases with the number, so cuts of earlier cells are below it, cuts of
+    later ones above; those of its own cell are compared.
+    """
+
+    def __init__(self, cuts: Floats) -> None:
+        self.cuts, self.steps = cuts, -1
         with np.errstate(all="ignore"):
-            self.scale = _CELLS / (last - first)
-        if not (np.isfinite(self.scale) and self.scale > 0.0):
-            return
-        own = self._cell(self.cuts)
-        self.before = np.searchsorted(own, np.arange(_CELLS))
-        self.steps = int(np.bincount(own).max())
-        self.padded = np.append(self.cuts, np.inf)
+            self.scale = _CELLS / (cuts[-1] - cuts[0])
+        if np.isfinite(self.scale) and self.scale > 0.0:
+            own = self._cell(cuts)
+            # The number of cuts before each cell.
+            self.before = np.searchsorted(own, np.arange(_CELLS))
+            self.steps = int(np.bincount(own).max())
+            self.padded = np.append(cuts, np.inf)
 
     def _cell(self, x: Floats) -> NDArray[np.intp]:
         with np.errstate(over="ignore"):
@@ -197,7 +168,7 @@ class _Numbers:
         cell: NDArray[np.intp] = np.clip(far, 0.0, _CELLS - 1.0, out=far).astype(np.intp)
         return cell
 
-    def places(self, x: Floats) -> NDArray[np.intp]:
+    def __call__(self, x: Floats) -> NDArray[np.intp]:
         """How many cuts are below each number; beyond all for what is missing."""
         gaps = np.isnan(x)
         some = bool(gaps.any())
@@ -212,32 +183,3 @@ class _Numbers:
         if some:
             at[gaps] = self.cuts.size + 1
         return at
-
-
-class _Categories:
-    """A column of codes: a row of words for each, one for all others, one for what is missing."""
-
-    def __init__(
-        self,
-        least: Least,
-        column: int,
-        nodes: NDArray[np.intp],
-        tree: NDArray[Any],
-        trees: int,
-        lefts: Words,
-        rights: Words,
-    ) -> None:
-        forest, self.column = least.forest, column
-        sides = np.column_stack([forest.sets[forest.category[nodes]], forest.missing_left[nodes]])
-        self.codes = sides.shape[1] - 2
-        full = np.iinfo(lefts.dtype).max
-        self.words: Words = np.full((sides.shape[1], trees), full, dtype=lefts.dtype)
-        for node, left in enumerate(sides):
-            self.words[:, tree[node]] &= np.where(left, lefts[node], rights[node])
-
-    def places(self, x: Floats) -> NDArray[np.intp]:
-        """The code, or what stands for all others, or for what is missing."""
-        gaps = np.isnan(x)
-        x = np.where(gaps, 0.0, x)
-        at = np.where((x >= 0.0) & (x < self.codes), x, self.codes).astype(np.intp)
-        return np.where(gaps, self.codes + 1, at)

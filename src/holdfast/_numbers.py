@@ -152,7 +152,8 @@ def change(value: float | None, unit: str = "") -> str:
     if value is None:
         return NOTHING
     text = ("+" if value > 0 else "") + figure(value, digits=4)
-    return with_unit(text, "points" if unit in _PERCENT else unit)
+    unit = "points" if unit in _PERCENT else unit
+    return f"{text} {unit}" if unit else text
 
 
 def readable(value: Any) -> str:
@@ -171,13 +172,6 @@ def readable(value: Any) -> str:
         return NOTHING
     text = str(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def with_unit(text: str, unit: str) -> str:
-    """A number and its unit: a percent sign stands close, anything else apart."""
-    if not unit:
-        return text
-    return f"{text}%" if unit in _PERCENT else f"{text} {unit}"
 
 
 def _grouped(number: Decimal) -> str:

@@ -25,7 +25,7 @@ range of s is split (branch and bound), which closes the gap.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Floats, Network
 from holdfast.bounds._layers import Margin
 from holdfast.changes import PlausibleChanges
+from holdfast.changes._parameters import p_norm, p_norm_above
 
 _UNIT = 2.0**-53
 # A product that underflows loses less than this.
@@ -56,34 +57,6 @@ _NEAR = np.concatenate(
 )
 
 
-def dual_norm(values: Floats, q: float, *, below: bool = False) -> Floats:
-    """||values||_q along the last axis, rounded up (down if `below`): scaled by the largest, so no power overflows.
-
-    The largest contributes exactly 1 to the sum of powers. A quotient is off by a factor 1 + u, which the root takes
-    out of the power again; a power, the sum and the root add at most m + 30 more.
-
-    Examples
-    --------
-    >>> bool(dual_norm(np.array([3e-200, 4e-200]), 2.0) < 5e-200 * (1.0 + 1e-14))
-    True
-    >>> round(float(dual_norm(np.array([1e-4, 2e-4]), 101.0)), 8)
-    0.0002
-    """
-    sizes = np.abs(values)
-    largest = np.asarray(sizes.max(axis=-1))
-    if q == math.inf:
-        return largest
-    scale = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
-    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        norm = largest * np.power(np.power(sizes / scale[..., None], q).sum(axis=-1), 1.0 / q)
-        allowance = (sizes.shape[-1] + 32) * _UNIT
-        if below:
-            return np.where(
-                np.isfinite(norm), np.maximum(norm * (1.0 - allowance) - _LEAST, 0.0), largest
-            )
-        return np.where(largest > 0.0, norm * (1.0 + allowance) + _LEAST, 0.0)
-
-
 @dataclass(frozen=True)
 class _Ball:
     """The norm, its dual, and the radius that the layers share (inf where each has its own)."""
@@ -100,7 +73,7 @@ class _Ball:
 
     def size(self, values: Floats) -> Floats:
         """||(v, 1)||_q from above; without the 1 where biases stay."""
-        return dual_norm(self.extend(values), self.q)
+        return p_norm_above(self.extend(values), self.q)
 
     def extend(self, values: Floats) -> Floats:
         """(v, 1), or (v, 0) where biases stay."""
@@ -116,7 +89,7 @@ class _Ball:
         each = _up((radii * sensitivities).sum(axis=-1), sensitivities.shape[-1])
         if self.shared == math.inf:
             return each
-        return np.minimum(each, _up(self.shared * dual_norm(sensitivities, self.q), 1))
+        return np.minimum(each, _up(self.shared * p_norm_above(sensitivities, self.q), 1))
 
 
 def _up(values: Floats, terms: int) -> Floats:
@@ -167,7 +140,7 @@ def _fall(ball: _Ball, layers: list[_Layer], rows: Floats) -> tuple[list[Floats]
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         # Three roundings above and the products below: all relative to the greatest coefficient.
         reach = _up(np.maximum(np.abs(low), np.abs(high)), 4)
-        sensitivities.append(_up(dual_norm(reach, ball.q) * layer.size[:, None], 1))
+        sensitivities.append(_up(p_norm_above(reach, ball.q) * layer.size[:, None], 1))
         fixed = _up(fixed + (reach * layer.residual[:, None, :]).sum(axis=-1), terms + 2)
         magnitude = np.abs(layer.weight)
         half = half @ magnitude + (reach @ magnitude) * (4 * terms + 32) * _UNIT + terms * _TINY
@@ -230,43 +203,43 @@ def _around(centre: Floats, deviation: Floats) -> tuple[Floats, Floats]:
     return np.where(np.isfinite(low), low, -np.inf), np.where(np.isfinite(high), high, np.inf)
 
 
-def least_margins(
-    network: Network, changes: PlausibleChanges, points: Floats, margins: Sequence[Margin]
-) -> Floats:
-    """A lower bound on each margin over the ball, (n, margins), rounding included; exact without hidden layers."""
-    radii = np.array([radius.weight for radius in changes.layer_radii(network)])
-    chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
-    parts = [
-        _least(
-            network,
-            _Ball.of(changes),
-            part,
-            np.broadcast_to(radii, (part.shape[0], radii.size)),
-            margins,
-        )
-        for part in (points[start : start + chunk] for start in range(0, points.shape[0], chunk))
-    ]
-    return np.concatenate(parts) if parts else np.empty((0, len(margins)))
-
-
 @np.errstate(all="ignore")
+def least_margins(
+    network: Network,
+    changes: PlausibleChanges,
+    points: Floats,
+    margins: Sequence[Margin],
+    most: Floats | None = None,
+) -> Floats:
+    """A lower bound on each margin over the ball, (n, margins), rounding included; exact without hidden layers.
+
+    `most` is how far the layers move at most, (n, layers), where that is less than their radii.
+    """
+    ball, n = _Ball.of(changes), points.shape[0]
+    if most is None:
+        radii = np.array([radius.weight for radius in changes.layer_radii(network)])
+        most = np.broadcast_to(radii, (n, radii.size))
+    bounds = np.empty((n, len(margins)))
+    chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
+    for part in (slice(start, start + chunk) for start in range(0, n, chunk)):
+        layers, values = _forward(network, ball, points[part], most[part])
+        for k, margin in enumerate(margins):
+            bounds[part, k] = _least(ball, layers, values, most[part], margin)
+    return bounds
+
+
 def _least(
-    network: Network, ball: _Ball, points: Floats, radii: Floats, margins: Sequence[Margin]
+    ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, margin: Margin
 ) -> Floats:
     """The better of two bounds: with a price on the output layer, and from the ranges of the last values one by one."""
-    layers, values = _forward(network, ball, points, radii)
+    today, residual = _affine(margin.row[None, :], np.array([margin.offset]), values.centre)
+    away = np.where(margin.row > 0.0, values.centre - values.low, values.high - values.centre)
+    own = radii[:, -1] * _up(ball.root(margin.count) * values.size, 1)
+    moved = (away @ np.abs(margin.row) + own)[:, None] + residual
+    tried = [_around(today, _up(moved, away.shape[1] + 4))[0]]
     kinds = [True] * (ball.shared < math.inf) + [False] * bool((radii[:, -1] < ball.shared).any())
-    bounds = []
-    for margin in margins:
-        today, residual = _affine(margin.row[None, :], np.array([margin.offset]), values.centre)
-        away = np.where(margin.row > 0.0, values.centre - values.low, values.high - values.centre)
-        moved = away @ np.abs(margin.row) + radii[:, -1] * _up(
-            ball.root(margin.count) * values.size, 1
-        )
-        tried = [_around(today, _up(moved[:, None] + residual, away.shape[1] + 4))[0]]
-        tried += [_priced(ball, layers, values, radii, margin, joint) for joint in kinds if layers]
-        bounds.append(np.concatenate(tried, axis=1).max(axis=1))
-    return np.stack(bounds, axis=1)
+    tried += [_priced(ball, layers, values, radii, margin, joint) for joint in kinds if layers]
+    return np.asarray(np.concatenate(tried, axis=1).max(axis=1))
 
 
 def _priced(
@@ -284,7 +257,9 @@ def _priced(
     if joint:
         moves, _ = _fall(ball, layers, np.broadcast_to(margin.row, (n, 1, neurons)))
         gains = np.concatenate([*(ball.shared * move for move in moves), gains], axis=1)
-    price = (dual_norm(gains, ball.q) / ball.p + 1e-300)[:, None] * 2.0 ** np.linspace(-1.0, 1.0, 7)
+    price = (p_norm_above(gains, ball.q) / ball.p + 1e-300)[:, None] * 2.0 ** np.linspace(
+        -1.0, 1.0, 7
+    )
     low, high = values.low[:, None, :], values.high[:, None, :]
     at_low, at_high = (
         _taken(ball, pull[:, None, None] * np.abs(end), price[:, :, None]) for end in (low, high)
@@ -296,7 +271,9 @@ def _priced(
     sensitivities = np.stack(moves, axis=-1)
     each = ball.most(sensitivities, radii[:, None, :-1])
     if joint:
-        each = np.minimum(each, _taken(ball, ball.shared * dual_norm(sensitivities, ball.q), price))
+        each = np.minimum(
+            each, _taken(ball, ball.shared * p_norm_above(sensitivities, ball.q), price)
+        )
     bias = _taken(ball, pull[:, None] * float(ball.biases), price)
     bound = (
         margin.offset
@@ -336,18 +313,18 @@ def linear_radius(
     """
     ball = _Ball.of(PlausibleChanges(1.0, norm, biases))
     rows, offsets = np.stack([m.row for m in margins]), np.array([m.offset for m in margins])
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+    roots, read = np.array([ball.root(m.count) for m in margins]), ball.extend(points)
+    greatest, slack = np.finfo(float).max, (read.shape[1] + 40) * _UNIT
+    with np.errstate(all="ignore"):
         low, high = _around(*_affine(rows, offsets, points))
-        read = ball.extend(points)
-        roots = np.array([ball.root(margin.count) for margin in margins])
-        wide = dual_norm(read, ball.q)[:, None] * roots * (1.0 + 8.0 * _UNIT)
-        narrow = dual_norm(read, ball.q, below=True)[:, None] * roots * (1.0 - 32.0 * _UNIT)
-        lower = low / (wide + _LEAST) * (1.0 - 8.0 * _UNIT) - _LEAST
-        upper = high / narrow * (1.0 + 8.0 * _UNIT) + _LEAST
+        reach = np.minimum(p_norm(read, ball.q)[:, None] * roots, greatest)
+        lower = low / (reach * (1.0 + slack) + _LEAST) * (1.0 - 8.0 * _UNIT) - _LEAST
+        least = np.maximum(reach * (1.0 - slack) - _LEAST, 0.0)
+        upper = high / least * (1.0 + 8.0 * _UNIT) + _LEAST
     # A point at the origin of a model whose biases stay does not feel any change.
     still = (read == 0.0).all(axis=1, keepdims=True)
-    lower = np.where(still & (low > 0.0), np.inf, np.clip(lower, 0.0, np.finfo(float).max))
-    upper = np.where(high < 0.0, 0.0, np.where(narrow > 0.0, upper, np.inf))
+    lower = np.where(still & (low > 0.0), np.inf, np.clip(lower, 0.0, greatest))
+    upper = np.where(high < 0.0, 0.0, upper)
     return np.nan_to_num(lower, nan=0.0, posinf=np.inf), np.nan_to_num(
         upper, nan=np.inf, posinf=np.inf
     )
@@ -433,11 +410,11 @@ class _Descent:
             read.append(np.concatenate([values, np.ones((values.shape[0], 1))], axis=1))
         return outputs, read
 
-    def steepest(self, steps: _Steps, leak: float = 0.0) -> _Steps:
-        """The change on the edge of the ball that lowers the margin most to first order."""
+    def aims(self, steps: _Steps, leak: float = 0.0) -> Iterator[tuple[Floats, Floats]]:
+        """From the last layer back, the change of norm 1 that lowers the margin most to first order; by how much."""
         outputs, read = self._forward(steps)
         signal = np.broadcast_to(self.signal, outputs[-1].shape)
-        ball, aims, gains = self.ball, [], []
+        ball = self.ball
         for i in reversed(range(len(self.today))):
             if i + 1 < len(self.today):
                 signal = np.einsum(
@@ -446,15 +423,17 @@ class _Descent:
                 if self.network.activations[i] == "relu":
                     signal = signal * np.where(outputs[i] > 0.0, 1.0, leak)
             reads = ball.extend(read[i][:, :-1])
-            aims.append(
-                -_direction(signal, ball.p)[:, :, None] * _direction(reads, ball.p)[:, None, :]
-            )
-            gains.append(dual_norm(signal, ball.q) * dual_norm(reads, ball.q))
+            aim = -_direction(signal, ball.p)[:, :, None] * _direction(reads, ball.p)[:, None, :]
+            yield aim, p_norm(signal, ball.q) * p_norm(reads, ball.q)
+
+    def steepest(self, steps: _Steps, leak: float = 0.0) -> _Steps:
+        """The change on the edge of the ball that lowers the margin most to first order."""
+        aims, gains = zip(*self.aims(steps, leak), strict=True)
         # Layers that share a radius take from it as the entries of one vector do.
         shares = np.stack(gains[::-1], axis=1)
         budget = (
-            ball.shared * _direction(shares, ball.p)
-            if ball.shared < math.inf
+            self.ball.shared * _direction(shares, self.ball.p)
+            if self.ball.shared < math.inf
             else self.radii * np.sign(shares)
         )
         return [aim * budget[:, i, None, None] for i, aim in enumerate(aims[::-1])]
@@ -462,16 +441,13 @@ class _Descent:
     def with_shifts(self, shifts: Floats) -> _Steps:
         """The change that moves one hidden layer's neurons by these shares of the radius; the rest for the output."""
         ball, p = self.ball, self.ball.p
-        shifts = shifts / max(float(dual_norm(shifts, p)), 1.0)
+        shifts = shifts / max(float(p_norm_above(shifts, p)), 1.0)
         first = np.outer(shifts, _direction(ball.extend(self.x[:-1]), p))[None] * self.radii[0]
-        read = self._forward([first, np.zeros((1, *self.today[1].shape))])[1][1][0]
-        left = (
-            max(1.0 - float((np.abs(shifts) ** p).sum()), 0.0) ** (1.0 / p)
-            if ball.shared < math.inf
-            else 1.0
-        )
-        last = np.outer(_direction(self.signal, p), _direction(ball.extend(read[:-1]), p))[None]
-        return [first, -left * self.radii[1] * last]
+        last, _ = next(self.aims([first, np.zeros((1, *self.today[1].shape))]))
+        left = 1.0
+        if ball.shared < math.inf:
+            left = max(1.0 - float((np.abs(shifts) ** p).sum()), 0.0) ** (1.0 / p)
+        return [first, left * self.radii[1] * last]
 
     def network_of(self, steps: _Steps) -> Network | None:
         """Today's network after the one change in `steps`, moved inwards until it surely lies in the ball."""
@@ -604,7 +580,7 @@ class _ShiftSearch:
         still = np.zeros_like(self.centre)
         values = self.values(still)
         today = float(values @ self.row + self.offset)
-        gain = self.reach * dual_norm(self.row, self.ball.q) + self.pull * self.ball.size(values)
+        gain = self.reach * p_norm_above(self.row, self.ball.q) + self.pull * self.ball.size(values)
         nodes = [self.node(still - 1.0, still + 1.0, np.full(2, gain / self.ball.p + 1e-300))]
         for _ in range(rounds):
             node = min(nodes, key=lambda node: node.bound)
@@ -632,7 +608,7 @@ def _cut(descent: _Descent, rounds: int, goal: float) -> float:
 
     def bound(most: Floats) -> Floats:
         points = np.broadcast_to(x, (most.shape[0], x.size))
-        return _least(descent.network, ball, points, most, [descent.margin])[:, 0]
+        return least_margins(descent.network, descent.changes, points, [descent.margin], most)[:, 0]
 
     # Of each part of the ball the least and the most that the layers move.
     parts = np.stack([np.zeros_like(radii), radii])[None]

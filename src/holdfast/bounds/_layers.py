@@ -153,6 +153,17 @@ def activated(values: Array, relu: bool) -> Array:
     return array_namespace(values).maximum(values, 0.0) if relu else values
 
 
+def chords(bottom: Array, top: Array) -> tuple[Array, Array]:
+    """Slope and intercept of the line above z⁺ on each range: right at both ends, however the slope was rounded."""
+    xp = array_namespace(top)
+    high, low = xp.maximum(top, 0.0), xp.minimum(bottom, 0.0)
+    width = high - low
+    slope = xp.where(width > 0.0, high / xp.where(width > 0.0, width, 1.0), 0.0)
+    slope = xp.where(bottom >= 0.0, 1.0, xp.where(top <= 0.0, 0.0, slope))
+    intercept = xp.maximum(-slope * low, (1.0 - slope) * high)
+    return slope, xp.where((bottom < 0.0) & (top > 0.0), intercept, 0.0)
+
+
 def _by(rows: Array, radius: Array) -> Array:
     """rows @ radius; one number stands for a matrix full of it."""
     return row_sum(rows) * radius if isinstance(radius, float) else rows @ radius
@@ -338,23 +349,21 @@ class Layers(RowBatch):
     def worst(self) -> tuple[Array, ...]:
         """The last hidden layer on the sides that the margin wants, where all rows want the same; otherwise nothing.
 
-        Its matrix, turned, its bias, what takes who is active to the d of the layer before, and the matrix.
+        Its matrix and its bias.
         """
         layer = self.hidden[-1]
         if len(self.hidden) < 2 or not (
             layer.rectified and self.margin.rectified and isinstance(layer.scale, float)
         ):
             return ()
-        xp, d = array_namespace(layer.weight), self.wanted[1][0, :]
+        xp, is_low = array_namespace(layer.weight), self.wanted[1][0, :] > 0.0
         low, high, *biases = layer.ends
-        matrix = xp.where((d > 0.0)[:, None], low, high)
-        turned, bias = xp.asarray(matrix.T, copy=True), xp.where(d > 0.0, *biases)
-        return turned, bias, d[:, None] * matrix, matrix
+        return xp.where(is_low[:, None], low, high), xp.where(is_low, *biases)
 
     def pulled(self, i: int, total: Array, low: Array) -> tuple[Array | None, Array, Array]:
         """What multipliers of layer i's neurons, of L where `low` and else of U, make of the layer before: `pull`."""
         if self.worst and i == len(self.hidden) - 1:
-            return None, total @ self.worst[3], total @ self.worst[1]
+            return None, total @ self.worst[0], total @ self.worst[1]
         lower = array_namespace(total).where(low, total, 0.0)
         return self.hidden[i].pull(lower, total - lower)
 
@@ -364,7 +373,7 @@ class Layers(RowBatch):
         if low.dtype != xp.bool:
             return layer.on_side(values, low)
         if self.worst and i == len(self.hidden) - 1:
-            return values @ self.worst[0] + self.worst[1]
+            return values @ self.worst[0].T + self.worst[1]
         return xp.where(low, *layer.sides(values, plus))
 
     def reached(self, values: Array) -> Array:
@@ -377,7 +386,9 @@ class Layers(RowBatch):
 
     def allowance(self, size: Array, plain: Array) -> Array:
         """How far rounding may carry a walk back whose terms add up to `size`, and whose factors to `plain`."""
-        terms = sum(layer.weight.shape[1] + 8.0 for layer in (*self.hidden, self.margin))
+        terms = 0.0
+        for layer in (*self.hidden, self.margin):
+            terms += layer.weight.shape[1] + 8.0
         # Each product may lose what is below the normal range, and what multiplies it magnifies that.
         return terms * (_UNIT * size + _TINY * (1.0 + plain))
 
@@ -424,26 +435,41 @@ class Box(RowBatch):
 
 
 class Pass:
-    """Affine functions one after the other, as fast as a pass can be.
+    """Affine functions with a ReLU between them, as fast as a pass can be.
 
-    Each is a matrix, turned, its bias, and whether a ReLU comes before it.
+    Each is a matrix, turned, and its bias; `relus` says where one is missing. One that begins with twice as many rows
+    as there are variables reads points as x⁺ and x⁻ side by side; of points x >= 0 the first half is enough.
     """
 
-    def __init__(self, parts: Sequence[tuple[Floats, Floats, bool]], convert: Any) -> None:
-        self.matrices: list[tuple[Array, bool]] = []
-        for k, (matrix, bias, relu) in enumerate(parts):
+    def __init__(
+        self,
+        parts: Sequence[tuple[Floats, Floats]],
+        n_features: int,
+        convert: Any,
+        relus: Sequence[bool] | None = None,
+    ) -> None:
+        self.relus = relus or (True,) * len(parts)
+        wholes = []
+        for k, (matrix, bias) in enumerate(parts):
             # What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum.
             rows, columns = matrix.shape
             whole = np.zeros((rows + 1, columns + (k + 1 < len(parts))))
             whole[:rows, :columns], whole[rows, :columns], whole[rows, columns:] = matrix, bias, 1.0
-            self.matrices.append((convert(whole), relu))
+            wholes.append(whole)
+        self.split = wholes[0].shape[0] > n_features + 1
+        self.either_sign, *self.later = map(convert, wholes)
+        self.nonnegative = convert(np.concatenate([wholes[0][:n_features], wholes[0][-1:]]))
 
-    def __call__(self, *columns: Array) -> Array:
-        """What the last function makes of the columns side by side."""
-        numpy, xp = isinstance(columns[0], np.ndarray), array_namespace(columns[0])
-        one = _filled((columns[0].shape[0], 1), 1.0) if numpy else xp.ones_like(columns[0][:, :1])
-        values = xp.concat([*columns, one], axis=1)
-        for matrix, relu in self.matrices:
+    def __call__(self, points: Array) -> Array:
+        """What the last function makes of points, (n, k)."""
+        xp, numpy, first = array_namespace(points), isinstance(points, np.ndarray), self.nonnegative
+        columns = [points]
+        if self.split and not xp.min(points) >= 0.0:
+            first, plus = self.either_sign, xp.maximum(points, 0.0)
+            columns = [plus, plus - points]
+        one = _filled((points.shape[0], 1), 1.0) if numpy else xp.ones_like(points[:, :1])
+        values = xp.concat([*columns, one], axis=1) @ first
+        for matrix, relu in zip(self.later, self.relus, strict=False):
             if relu and numpy:
                 # In the memory that is there: fresh memory costs more than the sums, and a number more than zeros.
                 np.maximum(values, _filled(values.shape, 0.0), out=values)
@@ -453,23 +479,7 @@ class Pass:
         return values
 
 
-class Passes:
-    """A pass that reads points x >= 0 as they are, and any others as x⁺ and x⁻ side by side."""
-
-    def __init__(self, parts: Sequence[tuple[Floats, Floats, bool]], convert: Any) -> None:
-        (first, bias, _), *later = parts
-        self.nonnegative = Pass([(first[: len(first) // 2], bias, False), *later], convert)
-        self.general = Pass(parts, convert)
-
-    def __call__(self, points: Array) -> Array:
-        """What the pass makes of points, (n, k)."""
-        if points.min() >= 0.0:
-            return self.nonnegative(points)
-        plus = array_namespace(points).maximum(points, 0.0)
-        return self.general(plus, plus - points)
-
-
-def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> Passes:
+def interval_pass(layers: Sequence[Layers], convert: Any = np.asarray) -> Pass:
     """The interval bounds of several margins of a network with ReLU everywhere, one plain pass of twice the width.
 
     The values are the lower and upper ends side by side:
@@ -481,44 +491,42 @@ def interval_passes(layers: Sequence[Layers], convert: Any = np.asarray) -> Pass
 
     Columns that no margin looks at are left out; with a single margin that is half of the last layer's.
     """
-    hidden = layers[0].hidden
-    lows, _, edges, _ = zip(*map(attrgetter("margin.ends"), layers), strict=True)
-    output = _signed(np.concatenate(lows))
-    used = np.flatnonzero(np.any(output != 0.0, axis=0))
-    parts: list[tuple[Floats, Floats, bool]] = []
-    for layer in hidden:
+    parts: list[tuple[Floats, Floats]] = []
+    for layer in layers[0].hidden:
         low, high, *biases = layer.ends
-        rows = (
-            np.concatenate([_signed(low), -_signed(-high)])
-            if parts
-            else np.block([[low, -high], [high, -low]])
-        )
-        parts.append((rows.T, np.concatenate(biases), bool(parts)))
-    matrix, bias, relu = parts.pop()
-    parts.append((matrix[:, used], bias[used], relu))
-    parts.append((output[:, used].T, np.concatenate(edges), True))
-    return Passes(parts, convert)
+        ends = (low, -high, high, -low) if not parts else (
+            np.maximum(low, 0.0), np.minimum(low, 0.0), np.minimum(high, 0.0), np.maximum(high, 0.0)
+        )  # fmt: skip
+        parts.append((np.block([[*ends[:2]], [*ends[2:]]]).T, np.concatenate(biases)))
+    lows, _, edges, _ = zip(*map(attrgetter("margin.ends"), layers), strict=True)
+    rows = np.concatenate(lows)
+    output = np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1)
+    used = np.flatnonzero(np.any(output != 0.0, axis=0))
+    matrix, bias = parts[-1]
+    parts[-1:] = [(matrix[:, used], bias[used]), (output[:, used].T, np.concatenate(edges))]
+    return Pass(parts, layers[0].hidden[0].weight.shape[1], convert)
 
 
-def one_network(layers: Layers, low: NDArray[np.bool_], convert: Any = np.asarray) -> Passes:
-    """The margin of a network with ReLU everywhere whose hidden neurons are on these sides for every point."""
-    parts: list[tuple[Floats, Floats, bool]] = []
-    start = 0
-    for layer in (*layers.hidden, layers.margin):
-        below, above, *biases = map(to_numpy, layer.ends)
-        end = start + below.shape[0]
-        # The margin is on its low side.
-        side = np.append(low, True)[start:end, None]
-        rows, start = np.where(side, below, above), end
-        if not parts:
-            rows = np.concatenate([rows, -np.where(side, above, below)], axis=1)
-        parts.append((rows.T, np.where(side[:, 0], *biases), bool(parts)))
-    return Passes(parts, convert)
+def suspect(layers: Layers, convert: Any = np.asarray) -> tuple[NDArray[np.int8], Pass]:
+    """One network in Δ that breaks most of what can be broken, of those with ReLU everywhere: its sides, its margin.
 
-
-def _signed(rows: Floats) -> Floats:
-    """[rows⁺ | rows⁻]: what multiplies lower ends and upper ends in the least of the rows."""
-    return np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1)
+    Where every later neuron is active, these are the worst sides, whatever the point.
+    """
+    sides: list[NDArray[np.bool_]] = []
+    parts: list[tuple[Floats, Floats]] = []
+    d = np.ones(1)
+    for layer in (layers.margin, *layers.hidden[::-1]):
+        low, high, *biases = map(to_numpy, layer.ends)
+        is_low = d > 0.0
+        sides.append(is_low)
+        rows = np.where(is_low[:, None], low, high)
+        parts.append((rows.T, np.where(is_low, *biases)))
+        d = d @ rows
+    matrix, bias = parts[-1]
+    # Of negative values the other end of a weight is the worst.
+    parts[-1] = np.concatenate([matrix, -np.where(is_low[:, None], high, low).T]), bias
+    chosen = 1 - 2 * np.concatenate(sides[:0:-1]).astype(np.int8)
+    return chosen, Pass(parts[::-1], matrix.shape[0], convert)
 
 
 @lru_cache(maxsize=16)

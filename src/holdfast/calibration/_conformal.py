@@ -189,24 +189,11 @@ at most 0.75
     wrong = whole[~(np.isfinite(whole) & (whole >= 0.0))]
     if wrong.size:
         raise InvalidInputError(f"history: expected distances >= 0, got {wrong[0]}")
-    needed = least_history(coverage, confidence)
-    n = len(whole)
-    _check_length(n, needed, coverage, confidence, unranked=int(shape != "uniform"))
-    n_shape = 0 if shape == "uniform" else max(1, min(n // 4, n - needed))
+    n_shape = _n_shape(len(whole), coverage, confidence, shaped=shape != "uniform")
     moves, unit = _shaped(shape, n_shape, whole, layers, pairs)
-    scores = _ratios(moves[n_shape:], unit)
-    rank = _rank(scores.size, coverage, confidence)
-    value = float(np.sort(scores)[rank - 1])
-    if math.isinf(value):
-        raise InvalidInputError(
-            "history: expected whatever ever moves to move in the first retrainings too, which give the shape; "
-            "calibrate one radius for all parameters instead"
-        )
+    rank, value, evidence = _ranked(moves, unit, n_shape, whole, coverage, confidence)
     # Numbers are the caller's own measure, and are handed back as they came.
     radii = outward(unit * value, norm) if pairs or n_shape else unit * value
-    evidence = pd.DataFrame(
-        {"distance": whole, "role": np.where(np.arange(n) < n_shape, "shape", "rank")}
-    )
     if layers is not None:
         evidence[[f"layer_{i + 1}" for i in range(layers.shape[1])]] = layers
     drawn = isinstance(history, RetrainedModels)
@@ -216,7 +203,7 @@ at most 0.75
         evidence["ratio"] = _ratios(moves, radii)
         delta, biases = _like(pairs[0][0], radii)
     return CalibratedDelta(
-        delta, float(norm), evidence, float(coverage), rank, int(scores.size), confidence,
+        delta, float(norm), evidence, float(coverage), rank, len(whole) - n_shape, confidence,
         shared_rows=drawn and not history.disjoint, single_step=drawn and history.steps == 1, biases=biases,
     )  # fmt: skip
 
@@ -250,28 +237,60 @@ def _by_leaf(
             "history: expected trees that kept their structure, such as retrain(how='refit') makes, got others; "
             "risk_calibrated takes any"
         )
-    needed, n = least_history(coverage, confidence), len(refits)
-    _check_length(n, needed, coverage, confidence, unranked=1)
-    n_shape = max(1, min(n // 4, n - needed))
+    n_shape = _n_shape(len(refits), coverage, confidence, shaped=True)
     moves = np.array([np.abs(one.values - forest.values)[at].max(axis=1) for one in refits])
     most, tree = moves[:n_shape].max(axis=0), forest.tree_of[at]
     # The most of a few says little of a single leaf: each leans on the others of its tree, and on all.
     means = np.bincount(tree, most, forest.n_trees) / np.bincount(tree, minlength=forest.n_trees)
     unit = most + 0.5 * (means[tree] + most.mean())
-    scores = _ratios(moves[n_shape:], unit)
-    rank = _rank(scores.size, coverage, confidence)
-    radii = outward(unit * float(np.sort(scores)[rank - 1]), math.inf)
-    evidence = pd.DataFrame(
-        {
-            "distance": moves.max(axis=1),
-            "role": np.where(np.arange(n) < n_shape, "shape", "rank"),
-            "ratio": _ratios(moves, radii),
-        }
-    )
+    rank, value, evidence = _ranked(moves, unit, n_shape, moves.max(axis=1), coverage, confidence)
+    radii = outward(unit * value, math.inf)
     return CalibratedLeaves(
-        (radii,), math.inf, evidence, coverage, rank, int(scores.size), confidence,
-        shared_rows=not history.disjoint,
+        (radii,), math.inf, evidence.assign(ratio=_ratios(moves, radii)), coverage, rank, len(refits) - n_shape,
+        confidence, shared_rows=not history.disjoint,
     )  # fmt: skip
+
+
+def _n_shape(n: int, coverage: float, confidence: float | None, *, shaped: bool) -> int:
+    """How many of n retrainings give the shape, so that enough are left to rank; raises where they are too few."""
+    needed = least_history(coverage, confidence)
+    if n < needed + shaped:
+        ranked = n - shaped
+        most = (
+            0.0
+            if ranked < 1
+            else ranked / (ranked + 1)
+            if confidence is None
+            else (1 - confidence) ** (1 / ranked)
+        )
+        at_most = f"; {n} support at most {most:.3g}" if most else ""
+        surely = "" if confidence is None else f" with confidence {confidence:g}"
+        raise InvalidInputError(
+            f"history: expected at least {needed + shaped} retrainings for coverage {coverage:g}{surely}, "
+            f"got {n}{at_most}"
+        )
+    return max(1, min(n // 4, n - needed)) if shaped else 0
+
+
+def _ranked(
+    moves: Floats,
+    unit: Floats,
+    n_shape: int,
+    whole: Floats,
+    coverage: float,
+    confidence: float | None,
+) -> tuple[int, float, pd.DataFrame]:
+    """Which of the ratios to the shape is large enough, and how large it is; and what each retraining is for."""
+    scores = np.sort(_ratios(moves[n_shape:], unit))
+    rank = _rank(scores.size, coverage, confidence)
+    value = float(scores[rank - 1])
+    if math.isinf(value):
+        raise InvalidInputError(
+            "history: expected whatever ever moves to move in the first retrainings too, which give the shape; "
+            "calibrate one radius for all parameters instead"
+        )
+    role = np.where(np.arange(len(whole)) < n_shape, "shape", "rank")
+    return rank, value, pd.DataFrame({"distance": whole, "role": role})
 
 
 def _rank(n: int, coverage: float, confidence: float | None) -> int:
@@ -288,26 +307,6 @@ def least_history(coverage: float, confidence: float | None = None) -> int:
         return max(1, math.ceil(coverage / (1.0 - coverage) - 1e-9))
     n = max(1, math.ceil(math.log1p(-confidence) / math.log(coverage) - 1e-9))
     return n if _rank(n, coverage, confidence) <= n else n + 1
-
-
-def _check_length(
-    n: int, needed: int, coverage: float, confidence: float | None, *, unranked: int
-) -> None:
-    if n < needed + unranked:
-        ranked = n - unranked
-        most = (
-            0.0
-            if ranked < 1
-            else ranked / (ranked + 1)
-            if confidence is None
-            else (1 - confidence) ** (1 / ranked)
-        )
-        at_most = f"; {n} support at most {most:.3g}" if most else ""
-        surely = "" if confidence is None else f" with confidence {confidence:g}"
-        raise InvalidInputError(
-            f"history: expected at least {needed + unranked} retrainings for coverage {coverage:g}{surely}, "
-            f"got {n}{at_most}"
-        )
 
 
 def _shaped(

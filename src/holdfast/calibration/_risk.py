@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._given import given_number, given_share
-from holdfast._network import Bools, Floats, Ints, Values
+from holdfast._network import Bools, Floats, Values
 from holdfast._numbers import share
 from holdfast._progress import Advance, progress_bar
 from holdfast._shown import Summary
@@ -365,37 +365,25 @@ def _kept(recourses: list[Recourse], models: Iterable[Any], advance: Advance) ->
     some, kept = recourses[0], []
     ensemble = some.changes.digests if isinstance(some.changes, EnsembleShift) else ()
     for number, one in enumerate(models, 1):
-        kept.append(_accepted(some, points, targets, one, number, ensemble))
+        if ensemble and model_digest(one) in ensemble:
+            raise InvalidInputError(
+                f"retrained: expected models other than those that propose, got one of the ensemble as number {number}"
+            )
+        try:
+            loaded = load_model(one)
+            ours = some.classifier.classes.tolist()
+            theirs = loaded.classifier.classes.tolist()
+            if set(ours) != set(theirs):
+                raise InvalidInputError(f"expected the classes {ours}, got {theirs}")
+            check_reading(loaded, some.space)
+            kept.append(accepted_by(one, some.model, points, targets))
+        except HoldfastError as error:
+            raise InvalidInputError(
+                f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
+            ) from error
         advance(1)
     every = np.array(kept, dtype=np.bool_).reshape(len(kept), len(points))
     return [every[:, place] for place in np.split(inverse.ravel(), ends)]
-
-
-def _accepted(
-    recourse: Recourse,
-    points: Floats,
-    targets: Ints,
-    model: Any,
-    number: int,
-    ensemble: tuple[str, ...],
-) -> Bools:
-    """Which promises a retrained model keeps, 1 or 0; refused where it cannot be held against them."""
-    if ensemble and model_digest(model) in ensemble:
-        raise InvalidInputError(
-            f"retrained: expected models other than those that propose, got one of the ensemble as number {number}"
-        )
-    try:
-        loaded = load_model(model)
-        ours = recourse.classifier.classes.tolist()
-        theirs = loaded.classifier.classes.tolist()
-        if set(ours) != set(theirs):
-            raise InvalidInputError(f"expected the classes {ours}, got {theirs}")
-        check_reading(loaded, recourse.space)
-        return accepted_by(model, recourse.model, points, targets)
-    except HoldfastError as error:
-        raise InvalidInputError(
-            f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
-        ) from error
 
 
 def _promises(

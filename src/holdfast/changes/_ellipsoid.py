@@ -23,6 +23,7 @@ from holdfast._given import given_floats
 from holdfast._network import Floats, Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes
+from holdfast.changes._parameters import check_alike
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 
@@ -182,10 +183,7 @@ class Ellipsoid(Changes):
 
     def _square_between(self, today: Network, other: Network) -> Fraction:
         self.check(today)
-        if [w.shape for w in today.weights] != [w.shape for w in other.weights]:
-            raise InvalidInputError(
-                f"expected two networks of the same shape, got {today!r} and {other!r}"
-            )
+        check_alike(today, other)
         points = [np.append(net.weights[0], net.biases[0]) for net in (today, other)]
         (ours, theirs), power = whole_numbers(np.array(points))
         return self.square(theirs - ours, power)

@@ -293,35 +293,38 @@ class PlausibleChanges(Changes):
             ),
             ("norm", self.norm),
             ("biases", "move too" if self.biases else "stay as they are"),
-            ("chance", None if self.chance is None else str(self.chance)),
+            *super()._table()[1:],
         ]
 
     def contains(self, today: Network, other: Network) -> bool:
         """Whether `other` is `today` after a plausible change; decided in exact arithmetic for norms 1, 2, inf."""
-        _check_alike(today, other)
+        check_alike(today, other)
         radii = self.layer_radii(today)
         if self.norm == math.inf:
-            moves = zip(
+            for ours, theirs, radius in zip(
                 _parameters(today), _parameters(other), itertools.chain(*radii), strict=True
-            )
-            return all(bool(_near(theirs, ours, radius).all()) for ours, theirs, radius in moves)
+            ):
+                if not _near(theirs, ours, radius).all():
+                    return False
+            return True
         if not (self.biases or all(map(np.array_equal, today.biases, other.biases))):
             return False
-        ours, theirs = (
-            list(map(np.append, network.weights, network.biases)) for network in (today, other)
-        )
-        if not self.per_layer:
-            return _in_ball(np.concatenate(ours), np.concatenate(theirs), self.size, self.norm)
-        return all(
-            _in_ball(a, b, float(radius.weight), self.norm)
-            for a, b, radius in zip(ours, theirs, radii, strict=True)
-        )
+        groups = zip(self._together(today), self._together(other), radii, strict=False)
+        return all(_in_ball(a, b, float(radius.weight), self.norm) for a, b, radius in groups)
+
+    def _together(self, network: Network) -> list[Floats]:
+        """The parameters that share a radius, in one row each: a layer's, or all; without biases that stay."""
+        layers = [
+            np.append(weight, bias if self.biases else ())
+            for weight, bias in zip(network.weights, network.biases, strict=True)
+        ]
+        return layers if self.per_layer else [np.concatenate(layers)]
 
     def sample(
         self, network: Network, n: int, seed: int | np.random.Generator | None = None
     ) -> list[Network]:
         """`n` networks drawn uniformly from Δ, each inside it to the last bit."""
-        _check_network(network)
+        check_alike(network, network)
         rng = np.random.default_rng(seed)
         return [self._sample_one(network, rng) for _ in range(n)]
 
@@ -334,17 +337,12 @@ class PlausibleChanges(Changes):
                 for part, radius in zip(parts, itertools.chain(*radii), strict=True)
             ]
         else:
-            moving = [part.ravel() if self.biases or part.ndim == 2 else part[:0] for part in parts]
-            size = 2 if self.per_layer else len(moving)
-            groups = (
-                np.concatenate(moving[start : start + size])
-                for start in range(0, len(moving), size)
-            )
             drawn = [
                 _ball_step(group, float(radius.weight), self.norm, rng)
-                for group, radius in zip(groups, radii, strict=False)
+                for group, radius in zip(self._together(network), radii, strict=False)
             ]
-            steps = np.split(np.concatenate(drawn), np.cumsum([part.size for part in moving])[:-1])
+            sizes = [part.size if self.biases or part.ndim == 2 else 0 for part in parts]
+            steps = np.split(np.concatenate(drawn), np.cumsum(sizes)[:-1])
         moved = [
             move_within(part, step.reshape(part.shape) if step.size else 0.0 * part, radius)
             for part, step, radius in zip(parts, steps, itertools.chain(*radii), strict=True)
@@ -361,30 +359,42 @@ def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
     1.8
     """
     norm = _check_norm(norm)
-    _check_alike(a, b)
+    check_alike(a, b)
     moved = map(np.subtract, _parameters(b), _parameters(a))
-    return p_norm(np.concatenate([*map(np.ravel, moved)]), norm)
+    return float(p_norm(np.concatenate([*map(np.ravel, moved)]), norm))
 
 
-def p_norm(values: Floats, norm: float) -> float:
-    """The p-norm of some numbers, also where their p-th powers are too small or too large for floats.
+@np.errstate(over="ignore", invalid="ignore")
+def p_norm(values: Floats, norm: float) -> Floats:
+    """The p-norm along the last axis, also where p-th powers are too small or too large for floats.
 
     Examples
     --------
-    >>> round(p_norm(np.full(3, 0.02), 400.0), 6), p_norm(np.array([3e-200, 4e-200]), 2.0)
-    (0.020055, 5e-200)
+    >>> round(float(p_norm(np.full(3, 0.02), 400.0)), 6), p_norm(np.array([[3e-200, 4e-200]]), 2.0)
+    (0.020055, array([5.e-200]))
     """
-    largest = float(np.abs(values).max(initial=0.0))
-    safe = norm in (1.0, math.inf) or (norm == 2.0 and 1e-140 < largest < 1e140)
-    if safe or largest == 0.0 or not math.isfinite(largest):
-        return float(np.linalg.norm(values, norm))
-    return largest * float(np.linalg.norm(values / largest, norm))
+    if norm in (1.0, math.inf):
+        return np.asarray(np.linalg.norm(values, norm, axis=-1))
+    largest = np.abs(values).max(axis=-1, initial=0.0)
+    scale = np.where((largest > 0.0) & np.isfinite(largest), largest, 1.0)
+    return np.asarray(scale * np.linalg.norm(values / scale[..., None], norm, axis=-1))
 
 
-def p_norm_above(values: Floats, norm: float) -> float:
-    """At least the p-norm of numbers that are each known to a few roundings; 0 if they all are."""
-    size = p_norm(values, norm) * (1.0 + (values.size + 8) * 2.0**-50)
-    return math.nextafter(size, math.inf) if size else 0.0
+@np.errstate(over="ignore")
+def p_norm_above(values: Floats, norm: float) -> Floats:
+    """At least the p-norm along the last axis of numbers that are each known to a few roundings; 0 if they all are.
+
+    The largest contributes exactly 1 to the sum of powers. A quotient is off by a factor 1 + u, which the root takes
+    out of the power again; a power, the sum and the root add at most m + 30 more.
+
+    Examples
+    --------
+    >>> bool(p_norm_above(np.array([3e-200, 4e-200]), 2.0) < 5e-200 * (1.0 + 1e-14))
+    True
+    """
+    size = p_norm(values, norm)
+    above = size * (1.0 + (values.shape[-1] + 40) * 2.0**-53) + 5e-324
+    return np.where(size > 0.0, above, size)
 
 
 def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:
@@ -409,21 +419,18 @@ def _near(a: Floats, b: Floats, radius: Radius) -> Bools:
     return np.asarray((distance < reach) | ((distance == reach) & (outward <= 0)))
 
 
-def _check_network(network: object) -> None:
-    if not isinstance(network, Network):
-        raise InvalidInputError(
-            f"expected a holdfast Network (see load_network), got {type(network).__name__}"
-        )
-
-
 def _parameters(network: Network) -> Iterator[Floats]:
     """Weights and biases, layer by layer."""
     return itertools.chain(*zip(network.weights, network.biases, strict=True))
 
 
-def _check_alike(a: Network, b: Network) -> None:
+def check_alike(a: Network, b: Network) -> None:
+    """Refuse what are not two networks of the same build."""
     for network in (a, b):
-        _check_network(network)
+        if not isinstance(network, Network):
+            raise InvalidInputError(
+                f"expected a holdfast Network (see load_network), got {type(network).__name__}"
+            )
     shapes = [*map(np.shape, a.weights)]
     if shapes != [*map(np.shape, b.weights)] or a.activations != b.activations:
         raise InvalidInputError(f"expected two networks of the same shape, got {a!r} and {b!r}")
@@ -432,7 +439,7 @@ def _check_alike(a: Network, b: Network) -> None:
 def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
     """||a - b||_p <= radius, in exact fractions where the norm allows it; otherwise not unless it surely is."""
     if norm not in (1.0, 2.0):
-        return p_norm_above(a - b, norm) <= radius
+        return bool(p_norm_above(a - b, norm) <= radius)
     power = int(norm)
     moved = (
         abs(Fraction(x) - Fraction(y)) ** power for x, y in zip(a.tolist(), b.tolist(), strict=True)
@@ -450,7 +457,7 @@ def _ball_step(center: Floats, radius: float, norm: float, rng: np.random.Genera
     """A point drawn uniformly from a p-ball (Barthe et al. 2005), with room for the rounding of `center` + step."""
     powers = rng.gamma(1.0 / norm, 1.0, center.size)
     direction = powers ** (1.0 / norm) * rng.choice([-1.0, 1.0], center.size)
-    room = radius * (1.0 - 1e-9) - p_norm(np.spacing(np.abs(center) + radius), norm)
+    room = radius * (1.0 - 1e-9) - float(p_norm(np.spacing(np.abs(center) + radius), norm))
     return np.asarray(
         direction / (np.sum(powers) + rng.exponential()) ** (1.0 / norm) * max(room, 0.0)
     )

@@ -67,18 +67,22 @@ def certify(
     both = 0
     verdicts = Counter[str]()
     deciders = Counter[str]()
-    smallest = Smallest("margin_lower")
+    smallest = Smallest()
     for part in answers(
         function, points, verb="certify", like=function.meta, total=total, out=out, question=question, n_jobs=n_jobs
     ):  # fmt: skip
         n += len(part)
-        robust += int(part["robust"].sum())
+        # Columns without their keys: pandas would look names of its own up among these.
+        holds = part["robust"].to_numpy()
+        robust += int(holds.sum())
         for counts, column in ((verdicts, "verdict"), (deciders, "decided_by")):
-            counts.update({str(name): n for name, n in part[column].value_counts().items()})
-        smallest.add(part[part["robust"]])
+            shares = pd.Series(part[column].array).value_counts()
+            counts.update({str(name): n for name, n in shares.items()})
+        smallest.add(part["margin_lower"], holds)
         if "sound" in part:
-            sound += int(part["sound"].sum())
-            both += int((part["sound"] & part["robust"]).sum())
+            kept = part["sound"].to_numpy()
+            sound += int(kept.sum())
+            both += int((kept & holds).sum())
     seconds = time.perf_counter() - started
     screens.say(
         f"{robust:,} of {n:,} rows provably keep class {asked.target} under {changes.every_model}."
@@ -117,7 +121,7 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     n = 0
     enough = 0
     radii = Shares()
-    smallest = Smallest("radius_lower")
+    smallest = Smallest()
     for part in answers(
         function, points, verb="radius", like=function.meta, total=total, out=out,
         question=question_of("radius", asked), n_jobs=n_jobs,
@@ -126,7 +130,7 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
         n = n + len(part)
         enough += 0 if given is None else int((lower > given.size).sum())
         radii.add(lower)
-        smallest.add(part[lower > 0])
+        smallest.add(lower, lower.to_numpy() > 0)
     seconds = time.perf_counter() - started
     norm = getattr(changes, "norm", 2.0)
     far = {

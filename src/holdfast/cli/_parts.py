@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
@@ -25,7 +24,7 @@ import pandas as pd
 
 import holdfast as hf
 from holdfast._files import is_parquet, whole_file
-from holdfast._parallel import ahead, jobs, spread
+from holdfast._parallel import ahead, beside, jobs
 from holdfast._progress import progress_bar
 from holdfast.errors import InvalidInputError
 
@@ -78,24 +77,13 @@ class Parts:
     @contextmanager
     def growing(self) -> Iterator[Keep]:
         """Keeps parts, which come in their order, and adds each to the result; at the end nothing else is left."""
-        with self._held(), ThreadPoolExecutor(1) as writer:
+        with self._held():
             beside = self.folder / "whole"
             compressed = self.out.name.lower().endswith(".gz")
             whole: _Whole = _Parquet(beside) if self.parquet else _Csv(beside, compressed)
-            last: list[Future[None]] = []
-
-            def keep(number: int, frame: pd.DataFrame | None) -> None:
-                # One part is written while the next is worked on; what goes wrong with it is said then.
-                if last:
-                    last.pop().result()
-                last.append(writer.submit(self._kept, whole, number, frame))
-
             try:
-                yield keep
-                if last:
-                    last.pop().result()
+                yield partial(self._kept, whole)
             finally:
-                writer.shutdown()
                 with self._writable():
                     whole.close()
             with self._writable():
@@ -153,7 +141,11 @@ def _write_arrow(frame: pd.DataFrame, path: Path) -> None:
     """Quick to write and to read again: the result is what has to be small."""
     import pyarrow  # type: ignore[import-untyped]
 
-    table = pyarrow.Table.from_pandas(frame)
+    # A key goes by itself: beside it, every column that is converted would look its own name up among the keys.
+    key = pyarrow.array(frame.index)
+    named = pyarrow.Schema.from_pandas(frame.head(1))
+    table = pyarrow.Table.from_pandas(frame.reset_index(drop=True), preserve_index=False)
+    table = table.append_column(named.names[-1], key).replace_schema_metadata(named.metadata)
     with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as ipc:
         ipc.write_table(table)
 
@@ -183,8 +175,11 @@ class _Parquet:
 
         table = _read_arrow(part)
         if self.writer is None:
+            # Texts that come again and again are written once; a key is not one of them.
+            keys = table.schema.pandas_metadata["index_columns"]
             texts = [one.name for one in table.schema if str(one.type).endswith("string")]
-            self.writer = parquet.ParquetWriter(self.path, table.schema, use_dictionary=texts)
+            repeated = [name for name in texts if name not in keys]
+            self.writer = parquet.ParquetWriter(self.path, table.schema, use_dictionary=repeated)
         self.writer.write_table(table)
 
     def close(self) -> None:
@@ -224,7 +219,7 @@ def answers(
     bar = progress_bar(verb, total, wanted=None, long=_LONG, lines=True)
     with jobs(n_jobs), bar as advance:
         if out is None:
-            for frame in spread(function, ahead(batches)):
+            for frame in beside(function, ahead(batches)):
                 advance(len(frame))
                 yield frame
             return
@@ -234,7 +229,7 @@ def answers(
                 (number, None if parts.path(number).exists() else batch)
                 for number, batch in enumerate(ahead(batches))
             )
-            for number, answer in spread(partial(_answer, function), work):
+            for number, answer in beside(partial(_answer, function), work):
                 keep(number, answer)
                 frame = parts.read(number, like) if answer is None else answer
                 advance(len(frame))

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
+from holdfast._network import Bools
 from holdfast.cli import _screens as screens
 
 
@@ -38,13 +39,14 @@ def _four_digits(values: pd.Series) -> list[float]:
 class Smallest:
     """The few rows with the least values of a column, of all that went by."""
 
-    def __init__(self, column: str) -> None:
-        self.column = column
+    def __init__(self) -> None:
         self.rows = pd.Series(dtype=np.float64)
 
-    def add(self, part: pd.DataFrame) -> None:
-        """Some more rows."""
-        least = part[self.column].nsmallest(screens.SHOWN)
+    def add(self, values: pd.Series, counted: Bools) -> None:
+        """Some more rows, of which those that are `counted`."""
+        full = len(self.rows) == screens.SHOWN
+        few = counted & (values.to_numpy() <= (self.rows.iloc[-1] if full else np.inf))
+        least = values.iloc[np.flatnonzero(few)].nsmallest(screens.SHOWN)
         both = least if self.rows.empty else pd.concat([self.rows, least])
         self.rows = both.nsmallest(screens.SHOWN)
 

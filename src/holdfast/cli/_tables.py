@@ -198,7 +198,9 @@ def _row_groups(source: Any) -> Iterator[Any]:
     """Its record batches, a row group after the other: they may be large."""
     for fragment in source.get_fragments():
         for group in fragment.split_by_row_group():
-            yield from group.to_table(schema=source.schema).to_batches(max_chunksize=_ROWS)
+            # The other core has rows to judge.
+            table = group.to_table(schema=source.schema, use_threads=False)
+            yield from table.to_batches(max_chunksize=_ROWS)
 
 
 def _csv_parts(path: Path, size: int | None, **options: Any) -> Iterator[pd.DataFrame]:

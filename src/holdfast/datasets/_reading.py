@@ -30,7 +30,11 @@ def read_table(path: Path, schema: Schema) -> pd.DataFrame:
         raise FileFormatError(
             f"{path}: expected the table {schema.name}, got a file without it: {error}"
         ) from error
-    return as_schema(_kaggle_decimals(frame) if schema.name == "gmc" else frame, schema, str(path))
+    if schema.name == "gmc":
+        # CARLA's went through a parser that was off by an ulp or two; Kaggle wrote at most nine decimals. Rounding is
+        # exact here: the nearest whole number of 1e-9ths, divided once.
+        frame = frame.assign(**frame.select_dtypes("float64").round(_KAGGLE_DECIMALS))
+    return as_schema(frame, schema, str(path))
 
 
 def as_schema(frame: pd.DataFrame, schema: Schema, origin: str) -> pd.DataFrame:
@@ -66,15 +70,6 @@ def _cast(column: pd.Series, kind: Kind, origin: str) -> pd.Series:
             f"{origin}: expected whole numbers in column {column.name!r}, got others"
         )
     return whole
-
-
-def _kaggle_decimals(frame: pd.DataFrame) -> pd.DataFrame:
-    """CARLA's gmc went through a parser that was off by an ulp or two; Kaggle wrote at most nine decimals.
-
-    Rounding is exact here: the nearest whole number of 1e-9ths, divided once.
-    """
-    floats = frame.select_dtypes("float64")
-    return frame.assign(**floats.round(_KAGGLE_DECIMALS))
 
 
 def _housing(path: Path) -> pd.DataFrame:

@@ -81,11 +81,8 @@ def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterato
     outside = changed & ((numbers < feature.lower) | (numbers > feature.upper))
     yield outside, "has the range [{}, {}]", (feature.lower, feature.upper)
     if feature.grid is not None:
-        yield (
-            changed & ~feature.grid.contains(numbers),
-            "has steps of {}",
-            (feature.step or 1.0,),
-        )
+        nearest = feature.grid.value(feature.grid.nearest(numbers))
+        yield changed & (nearest != numbers), "has steps of {}", (feature.step or 1.0,)
 
 
 def _not_a_value(feature: Feature, numbers: Floats, block: Floats) -> Broken:

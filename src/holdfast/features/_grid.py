@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast._network import Bools, Floats
+from holdfast._network import Floats
 from holdfast.errors import InvalidInputError
 
 _EXACT = 2.0**53
@@ -76,10 +76,6 @@ class Grid:
     def ceil(self, values: Floats) -> Floats:
         """The number of the first multiple >= each value, whatever the range."""
         return -self.floor(-values)
-
-    def contains(self, values: Floats) -> Bools:
-        """Whether each value is, to the last bit, a multiple of the step."""
-        return np.asarray(self.value(self.nearest(values)) == values)
 
 
 class VariableGrid(NamedTuple):

@@ -574,19 +574,18 @@ class FeatureSpace(Shown):
     @cached_property
     def groups(self) -> list[Ints]:
         """The one-hot groups: variables of which exactly one is 1 and the others are 0."""
-        return [
-            np.array(f.variables, dtype=np.intp)
-            for f in self.features
-            if f.one_hot and -1 not in f.cells
-        ]
+        return self._one_hot(partial=False)
 
     @cached_property
     def partial_groups(self) -> list[Ints]:
         """The one-hot groups without a variable for one of their labels: at most one is 1."""
+        return self._one_hot(partial=True)
+
+    def _one_hot(self, *, partial: bool) -> list[Ints]:
         return [
             np.array(f.variables, dtype=np.intp)
             for f in self.features
-            if f.one_hot and -1 in f.cells
+            if f.one_hot and (-1 in f.cells) is partial
         ]
 
     @cached_property
@@ -709,7 +708,7 @@ class FeatureSpace(Shown):
             raise FileFormatError(f"expected {expected}, got {came}")
         try:
             features = tuple(feature_from_dict(entry) for entry in data["features"])
-            return cls(features, parse_rules(data["rules"]), Notes.from_list(data.get("notes", ())))
+            return cls(features, data["rules"], Notes.from_list(data.get("notes", ())))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FileFormatError(
                 f"expected a feature space written by holdfast, got one with an error: {error}"

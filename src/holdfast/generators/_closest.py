@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from holdfast._network import Floats
+from holdfast._trees import TreeEnsemble
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
-from holdfast.features._codec import Rows
 from holdfast.generators._acceptance import Judge, judge_of
 from holdfast.generators._base import Generator, Proposals, Task
 from holdfast.generators._candidates import Candidates, check_candidates, read_candidates
-from holdfast.generators._exact import RowAnswer, Searcher, answer_rows, search_row
+from holdfast.generators._exact import Searcher, search_rows
 from holdfast.milp._people import PointLimits
 from holdfast.verify._margins import least_margins
 
@@ -83,40 +81,24 @@ class Closest(Generator):
             raise InvalidInputError(
                 "changes: expected PlausibleChanges(delta) for Closest, got None; or take MCE()"
             )
-        judges = {
-            int(target): judge_of(task.decider, int(target)) for target in np.unique(task.targets)
-        }
-        table = None
+        hull_for = None
         if self.plausible is not None:
-            for judge in judges.values():
-                if not isinstance(judge, Judge):
-                    raise InvalidInputError(
-                        "plausible: expected None with trees, whose accepted rows fill no hull, got a table; RNCE "
-                        "keeps to its rows"
-                    )
-            table = Candidates.of(
-                read_candidates(self.plausible, task.space, task.network), task.space
-            )
-        return answer_rows(task, partial(replace(self, plausible=None)._answer, judges, table))
-
-    def _answer(
-        self, judges: Mapping[int, Searcher], plausible: Candidates | None, task: Task
-    ) -> RowAnswer:
-        judge = judges[int(task.targets[0])]
+            if isinstance(task.classifier, TreeEnsemble):
+                raise InvalidInputError(
+                    "plausible: expected None with trees, whose accepted rows fill no hull, got a table; RNCE "
+                    "keeps to its rows"
+                )
+            points = read_candidates(self.plausible, task.space, task.network)
+            table = Candidates.of(points, task.space)
+            hull_for = partial(_robust_neighbours, table, self.neighbours)
         limits = PointLimits(max_changed=self.max_features_changed)
-        if plausible is None:
-            return search_row(task, judge, limits)
-        assert isinstance(judge, Judge)
-        hull = _robust_neighbours(judge, task.space, task.people, plausible, self.neighbours)
-        if not len(hull):
-            return None, "none of the plausible points is robust within the constraints", np.nan
-        return search_row(task, judge, replace(limits, hull=hull))
+        return search_rows(task, partial(judge_of, task.decider), limits, hull_for)
 
 
-def _robust_neighbours(
-    judge: Judge, space: FeatureSpace, person: Rows, table: Candidates, k: int
-) -> Floats:
+def _robust_neighbours(table: Candidates, k: int, judge: Searcher, task: Task) -> Floats:
     """The k cheapest robust points among the candidates as this person could become them, (<= k, d)."""
+    assert isinstance(judge, Judge)
+    space, person = task.space, task.people
     factual = person.points[0]
     order = np.argsort(table.distances(factual[None, :])[0], kind="stable")
     found = np.empty((0, space.n_variables))

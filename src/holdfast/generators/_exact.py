@@ -8,8 +8,9 @@ Protected attributes stay as they are in all of this: nobody is told that they s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -22,15 +23,12 @@ from holdfast.features import Direction, FeatureSpace
 from holdfast.features._codec import Rows
 from holdfast.features._kinds import Name
 from holdfast.generators._base import Proposals, ReasonKind, RecourseReason, Task
-from holdfast.milp._people import PointLimits
+from holdfast.milp._people import NO_LIMITS, PointLimits
 
 # Seconds for each kind of constraint left out: an explanation is a courtesy.
 _PATIENCE = 3.0
 # Ranges are widened by so many times their width: a number without any range has no big-M.
 _WIDER = 3.0
-
-# What came of one person: a point or a reason, and a proven lower bound on cost_l1.
-RowAnswer = tuple[Floats | None, str, float]
 
 
 class Searcher(ABC):
@@ -51,12 +49,28 @@ class Searcher(ABC):
         """The best point, None if there is none, and a proven lower bound on costs; infinite if no point exists."""
 
 
-def answer_rows(task: Task, one: Callable[[Task], RowAnswer]) -> Proposals:
-    """Ask `one` about each row alone, side by side where there are workers; `one` has to pickle."""
+def search_rows(
+    task: Task,
+    judge_of: Callable[[int], Searcher],
+    limits: PointLimits = NO_LIMITS,
+    hull_for: Callable[[Searcher, Task], Floats] | None = None,
+) -> Proposals:
+    """The cheapest point for each row alone, side by side where there are workers.
+
+    Parameters
+    ----------
+    judge_of
+        Who has to accept a point of this class.
+    hull_for
+        The points between which the answer to one row has to lie; it has to pickle.
+    """
+    targets = np.unique(task.targets).tolist()
+    judges = dict(zip(targets, map(judge_of, targets), strict=True))
     # A progress bar stays in this process.
     people = map(replace(task, advance=no_bar).take, np.arange(len(task))[:, None])
     proposals = task.nothing()
-    for row, (point, reason, bound) in enumerate(spread(one, people)):
+    answers = spread(partial(_search, judges, limits, hull_for), people)
+    for row, (point, reason, bound) in enumerate(answers):
         if point is not None:
             proposals.points[row] = point
         proposals.reason[row] = reason
@@ -65,10 +79,20 @@ def answer_rows(task: Task, one: Callable[[Task], RowAnswer]) -> Proposals:
     return proposals
 
 
-def search_row(task: Task, judge: Searcher, limits: PointLimits) -> RowAnswer:
-    """The search for the one row of a task, and what it proves about cost_l1."""
+def _search(
+    judges: Mapping[int, Searcher],
+    limits: PointLimits,
+    hull_for: Callable[[Searcher, Task], Floats] | None,
+    task: Task,
+) -> tuple[Floats | None, str, float]:
+    """What came of one person: a point or a reason, and a proven lower bound on cost_l1."""
+    judge, person = judges[int(task.targets[0])], task.people
+    if hull_for is not None:
+        hull = hull_for(judge, task)
+        if not len(hull):
+            return None, "none of the plausible points is robust within the constraints", np.nan
+        limits = replace(limits, hull=hull)
     deadline = task.deadline(1)
-    person = task.people
     point, bound = judge.search(task.space, person, limits, deadline)
     reason = ""
     if point is None and bound == np.inf:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from holdfast.generators._acceptance import today
 from holdfast.generators._base import ByMargin, Proposals, Task
-from holdfast.generators._exact import RowAnswer, Searcher, answer_rows, search_row
-from holdfast.milp._people import NO_LIMITS
+from holdfast.generators._exact import search_rows
 
 
 @dataclass(frozen=True)
@@ -46,12 +42,5 @@ class MCE(ByMargin):
 
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted point of each row, with its gap."""
-        judges = {
-            int(target): today(task.classifier, int(target), self.margin)
-            for target in np.unique(task.targets)
-        }
-        return answer_rows(task, partial(_answer, judges))
-
-
-def _answer(judges: Mapping[int, Searcher], task: Task) -> RowAnswer:
-    return search_row(task, judges[int(task.targets[0])], NO_LIMITS)
+        judge_of = partial(today, task.classifier, demand=self.margin)
+        return search_rows(task, judge_of)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,18 +69,6 @@ class Move:
         )
 
 
-def moves(recourse: Recourse) -> list[Move]:
-    """The columns that someone is told to change, the most often changed first."""
-    before = recourse.people.numbers[recourse.answered]
-    after = recourse.answers
-    found = [
-        _move(feature, recourse.space.notes, before[:, i], after[:, i])
-        for i, feature in enumerate(recourse.space.features)
-        if differs(before[:, i], after[:, i]).any()
-    ]
-    return sorted(found, key=attrgetter("changed"), reverse=True)
-
-
 def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
     """The first `n` people and the columns that any of them is to change: "1,200 → 1,750", "" where it stays."""
     rows = np.flatnonzero(recourse.found[:n])
@@ -104,7 +91,8 @@ def change_table(recourse: Recourse, n: int) -> pd.DataFrame:
     return pd.DataFrame(columns, index=recourse.factuals.index[:n])
 
 
-def _move(feature: Feature, notes: Notes, before: Floats, after: Floats) -> Move:
+def move_of(feature: Feature, notes: Notes, before: Floats, after: Floats) -> Move:
+    """How a column moves from what people have to what they are told."""
     rows = np.flatnonzero(differs(before, after))
     before, after = before[rows], after[rows]
     up = int((after > before).sum())
@@ -115,10 +103,8 @@ def _move(feature: Feature, notes: Notes, before: Floats, after: Floats) -> Move
         low, median, high = np.nanquantile(after - before, [0.1, 0.5, 0.9], method=how).tolist()  # type: ignore[call-overload]
         return Move(feature, notes, up, down, len(rows) - up - down, low, median, high)
     told = Counter(
-        zip(
-            *([readable(feature, number, notes) for number in side] for side in (before, after)),
-            strict=True,
-        )
+        (readable(feature, old, notes), readable(feature, new, notes))
+        for old, new in zip(before, after, strict=True)
     )
     if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
         up = down = 0

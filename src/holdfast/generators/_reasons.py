@@ -131,7 +131,7 @@ def _won(
     today = least_margins(recourse.classifier, targets, own.points)
     for i, feature in enumerate(space.features):
         moved = np.flatnonzero(differs(numbers[:, i], own.numbers[:, i]))
-        if feature.name in space.protected or not moved.size:
+        if feature.name in space.notes.protected or not moved.size:
             continue
         points = own.points[moved]
         columns = feature.places

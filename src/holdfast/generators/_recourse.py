@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -25,7 +26,7 @@ from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows, Table
 from holdfast.features._describe import describe_change
 from holdfast.generators._base import Generator, ReasonKind, RecourseReason, Task
-from holdfast.generators._moves import Move, change_table, moves
+from holdfast.generators._moves import Move, change_table, move_of
 from holdfast.generators._radii import Radii, radii_of
 from holdfast.generators._reading import own_variables, read_people
 from holdfast.generators._regions import regions_of
@@ -207,10 +208,9 @@ class Recourse(Shown):
         gap = np.where(gap < _NO_GAP, 0.0, gap)
         gap = gap if optimality_gap is None else np.fmax(gap, optimality_gap)
         answers = frame.set_axis(pd.Index(rows), axis=0).reindex(np.arange(n))
-        columns = dict(task.frame.items()) | {name: answers[name] for name in task.space.names}
-        table = pd.DataFrame(
-            {name: column.array for name, column in columns.items()}, index=task.frame.index
-        )
+        table = task.frame.copy()
+        for name in task.space.names:
+            table[name] = answers[name].array
         sentences = np.empty(n, dtype=object)
         for row, text in enumerate(reason):
             sentences[row] = (
@@ -263,7 +263,13 @@ class Recourse(Shown):
     @cached_property
     def moves(self) -> list[Move]:
         """The columns that someone is told to change, the most often changed first."""
-        return moves(self)
+        before, features = self.people.numbers[self.answered], self.space.features
+        moves = [
+            move_of(feature, self.space.notes, before[:, i], self.answers[:, i])
+            for i, feature in enumerate(features)
+        ]
+        told = filter(attrgetter("changed"), moves)
+        return sorted(told, key=attrgetter("changed"), reverse=True)
 
     @cached_property
     def regions(self) -> pd.DataFrame:
@@ -444,6 +450,15 @@ class Recourse(Shown):
             total=len(self),
             rows="people",
         )
+
+
+def check_recourse(given: object, name: str = "answers") -> Recourse:
+    """Refuse what is no table of advice."""
+    if not isinstance(given, Recourse):
+        raise InvalidInputError(
+            f"{name}: expected what explain returns, or Recourse.of(...), got {type(given).__name__}"
+        )
+    return given
 
 
 def added_column(name: str, columns: pd.Index) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from holdfast._forest import sum_less_dropped
 from holdfast._numbers import roundest
 from holdfast._trees import TreeEnsemble
 from holdfast.errors import InvalidInputError
@@ -21,7 +22,7 @@ from holdfast.features._codec import Rows, differs
 from holdfast.generators._tree_judge import TreeJudge, TreesToday, trees_under
 from holdfast.generators._tree_person import first_after, last_until
 from holdfast.generators._tree_pieces import outer_boxes
-from holdfast.generators._tree_problem import Cells, Mask, sum_less_dropped
+from holdfast.generators._tree_problem import Cells, Mask
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._deciders import decider_for, toward
 

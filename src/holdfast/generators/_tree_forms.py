@@ -59,11 +59,7 @@ def forms_of(
     """The forms  factors · sums + constants,  with leaves that may move by their radii and cuts within their ends."""
     forest = ensemble.forest
     spread = np.zeros(forest.feature.size) if radii is None else radii
-    if forest.vector:
-        worth = forest.values @ factors.T - np.outer(spread, np.abs(factors).sum(axis=1))
-    else:
-        mine = factors[:, forest.output[np.maximum(forest.tree_of, 0)]].T
-        worth = forest.values * mine - spread[:, None] * np.abs(mine)
+    worth = np.column_stack([forest.worth(rival, spread) for rival in factors])
     worth = np.where(forest.leaves[:, None], worth, 0.0) / forest.divisor
     offsets = (factors @ forest.base) / forest.divisor + constants
     # What the library's own sums may round, and what this module's and a search's sums may.

@@ -212,19 +212,12 @@ def _moving(decider: MovingTrees, target: int) -> LinearForms:
     ensemble, over = decider.classifier, rivals(decider.classifier, target)
     factors = np.array([rival.weights for rival in over])
     constants = np.array([rival.constant - rival.lost * decider.shift for rival in over])
-    forest, cuts = ensemble.forest, (ensemble.forest.cut, ensemble.forest.cut)
-    if not (decider.low == decider.high).all():
-        low, high = (
-            np.where(forest.numeric, forest.cuts(end), forest.cut)
-            for end in (decider.low, decider.high)
-        )
-        cuts = low, high
     return forms_of(
         ensemble,
         factors,
         constants,
         radii=decider.radii,
-        cuts=cuts,
+        cuts=decider.cuts,
         dropped=decider.changes.dropped,
     )
 

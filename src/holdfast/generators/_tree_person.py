@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +51,14 @@ class Options:
     least: Floats
     most: Floats
     cell: Cells
-    home: int
+    home: int = 0
     stays: bool = True
+
+    def take(self, rows: Cells) -> Options:
+        """The options in another order."""
+        names = ("number", "cost", "least", "most", "cell")
+        parts: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
+        return replace(self, **parts, home=int(np.flatnonzero(rows == self.home)[0]))
 
 
 def filled_gaps(space: FeatureSpace, person: Rows) -> Iterator[frozenset[int]]:
@@ -116,7 +123,8 @@ class PersonChoices:
             else:
                 high[:, place] = self.options[i].number.size - 1
         for place, rows in order.items():
-            self.options[self.columns[place]] = _sorted(self.options[self.columns[place]], rows)
+            i = self.columns[place]
+            self.options[i] = self.options[i].take(rows)
         chosen = [self.options[i] for i in self.columns]
         return Problem(
             pieces.tree[kept],
@@ -234,7 +242,7 @@ class PersonChoices:
                 np.clip(end, min(feature.lower, own), max(feature.upper, own))
                 for end in (ends[codes], ends[codes + 1])
             )
-        return Options(numbers, np.zeros(codes.size), least, most, codes, 0)
+        return Options(numbers, np.zeros(codes.size), least, most, codes)
 
 
 def _numbers(feature: Feature, own: float, ends: Floats, ruled: bool) -> Options:
@@ -275,7 +283,7 @@ def _numbers(feature: Feature, own: float, ends: Floats, ruled: bool) -> Options
         first, last = np.append(first[other], least), np.append(last[other], most)
         number, cell = np.append(number[other], own), np.append(cell[other], at)
     order = np.argsort(number, kind="stable")
-    return Options(number[order], np.zeros(order.size), first[order], last[order], cell[order], 0)
+    return Options(number[order], np.zeros(order.size), first[order], last[order], cell[order])
 
 
 def _near(feature: Feature, wanted: float, first: Floats, last: Floats) -> Floats:
@@ -312,19 +320,7 @@ def first_after(feature: Feature, ends: Floats) -> Floats:
 
 def _single(number: float, cell: int) -> Options:
     one = np.array([number])
-    return Options(one, np.zeros(1), one, one, np.array([cell], dtype=np.intp), 0)
-
-
-def _sorted(options: Options, rows: Cells) -> Options:
-    return replace(
-        options,
-        number=options.number[rows],
-        cost=options.cost[rows],
-        least=options.least[rows],
-        most=options.most[rows],
-        cell=options.cell[rows],
-        home=int(np.flatnonzero(rows == options.home)[0]),
-    )
+    return Options(one, np.zeros(1), one, one, np.array([cell], dtype=np.intp))
 
 
 def _rival(pieces: Pieces, kept: Cells, forms: LinearForms, number: int) -> Rival:

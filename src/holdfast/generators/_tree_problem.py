@@ -11,19 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast._classifier import Floats
+from holdfast._forest import sum_less_dropped
 
 Cells = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-
-
-def sum_less_dropped(terms: Floats, dropped: int) -> Floats:
-    """The sum of terms, (..., trees), without so many of the greatest: what is left where the worst trees go."""
-    total = terms.sum(axis=-1)
-    if dropped:
-        kept, lost = max(terms.shape[-1] - dropped, 0), np.maximum(terms, 0.0)
-        lost = np.partition(lost, kept - 1, axis=-1)[..., kept:] if kept else lost
-        total = total - lost.sum(axis=-1)
-    return np.asarray(total)
 
 
 @dataclass(frozen=True)
@@ -46,38 +37,20 @@ class Rival:
     dropped: int = 0
 
     @cached_property
-    def _trees(self) -> tuple[Cells, Cells]:
-        numbers, place = np.unique(self.tree, return_inverse=True)
-        return numbers, place
-
-    @property
-    def n_trees(self) -> int:
-        """How many trees matter."""
-        return int(self._trees[0].size)
-
-    @property
     def place(self) -> Cells:
         """For each leaf the number of its tree among those that matter."""
-        return self._trees[1]
+        return np.unique(self.tree, return_inverse=True)[1]
 
     @cached_property
-    def _order(self) -> Cells:
-        return np.argsort(self.place, kind="stable")
+    def n_trees(self) -> int:
+        """How many trees matter."""
+        return int(self.place.max(initial=-1)) + 1
 
     @cached_property
-    def by_tree(self) -> Cells:
-        """The leaves, tree by tree."""
-        return self.leaves[self._order]
-
-    @cached_property
-    def place_by_tree(self) -> Cells:
-        """Their trees."""
-        return self.place[self._order]
-
-    @cached_property
-    def worth_by_tree(self) -> Floats:
-        """Their worths."""
-        return self.worth[self._order]
+    def by_tree(self) -> tuple[Cells, Cells, Floats]:
+        """The leaves, tree by tree, with the numbers of their trees and their worths."""
+        order = np.argsort(self.place, kind="stable")
+        return self.leaves[order], self.place[order], self.worth[order]
 
     def total(self, best: Floats) -> Floats:
         """The bound from what each tree adds at best, (..., trees)."""

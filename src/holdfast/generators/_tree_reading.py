@@ -10,7 +10,7 @@ A question whose threshold may move sends some values both ways.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,14 +52,14 @@ class Questions:
     """
 
     column: Ints
-    ends: dict[int, Floats] = field(default_factory=dict)
-    sure_left: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    maybe_left: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    left: dict[int, Mask] = field(default_factory=dict)
-    right: dict[int, Mask] = field(default_factory=dict)
-    gap_left: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    gap_right: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    scored: dict[int, Mask] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ends: dict[int, Floats] = {}
+        self.left: dict[int, Mask] = {}
+        self.right: dict[int, Mask] = {}
+        self.scored: dict[int, Mask] = {}
+        self.sure_left, self.maybe_left = (np.full_like(self.column, -1) for _ in range(2))
+        self.gap_left, self.gap_right = (np.zeros(self.column.shape, bool) for _ in range(2))
 
 
 class TreeReader:
@@ -125,33 +125,13 @@ class TreeReader:
             matrix = votes.matrix(table if columns is None else table[list(columns)])
         return self.forest.seen(matrix)
 
-    def sides(self, nodes: Ints, x: Floats, low: Floats, high: Floats) -> tuple[Mask, Mask]:
-        """Whether each value may go left and right at its node; cuts may lie between low and high."""
-        forest = self.forest
-        gone = np.isnan(x)
-        left, right = x <= high[nodes], x > low[nodes]
-        sets = forest.category[nodes]
-        if (sets >= 0).any():
-            last = forest.sets.shape[1] - 1
-            code = np.where((x >= 0.0) & (x < last), x, last).astype(np.intp)
-            within = forest.sets[sets, code].astype(np.bool_)
-            left, right = np.where(sets >= 0, within, left), np.where(sets >= 0, ~within, right)
-        missing = forest.missing_left[nodes]
-        return np.where(gone, missing, left), np.where(gone, ~missing, right)
-
     def questions(self, low: Floats, high: Floats) -> Questions:
         """All questions, where each cut may lie between low and high."""
-        asked = Questions(self.column)
-        size = self.column.size
-        asked.sure_left, asked.maybe_left = (np.full(size, -1, dtype=np.intp) for _ in range(2))
-        asked.gap_left, asked.gap_right = (np.zeros(size, dtype=np.bool_) for _ in range(2))
-        listed: list[int] = []
-        ordered: list[int] = []
-        for i in np.unique(self.column[self.column >= 0]).tolist():
-            feature = self.space.features[i]
-            (listed if feature.listed or feature.labelled else ordered).append(i)
+        asked, features = Questions(self.column), self.space.features
+        columns = np.unique(self.column[self.column >= 0]).tolist()
+        listed = [i for i in columns if features[i].listed or features[i].labelled]
         self._ask_listed(asked, listed, low, high)
-        self._ask_ordered(asked, ordered, low, high)
+        self._ask_ordered(asked, [i for i in columns if i not in listed], low, high)
         self._ask_missing(asked, low, high)
         return asked
 
@@ -178,7 +158,9 @@ class TreeReader:
             left, right = (np.zeros((n_codes, self.column.size), dtype=np.bool_) for _ in range(2))
             values = rows[:, self.forest.feature[nodes]]
             for code in range(n_codes):
-                left[code, nodes], right[code, nodes] = self.sides(nodes, values[code], low, high)
+                left[code, nodes], right[code, nodes] = self.forest.sides(
+                    nodes, values[code], low, high
+                )
             asked.left[i], asked.right[i], asked.scored[i] = left, right, fine
 
     def _ask_ordered(self, asked: Questions, ordered: list[int], low: Floats, high: Floats) -> None:
@@ -186,13 +168,13 @@ class TreeReader:
         if not nodes.size:
             return
         both = [self._last_numbers(nodes, low[nodes])] * 2
-        if high is not low:
+        if not np.array_equal(low[nodes], high[nodes]):
             both[1] = self._last_numbers(nodes, high[nodes])
         for i in ordered:
             mine = self.column[nodes] == i
             ends = np.unique(np.concatenate([both[0][mine], both[1][mine]]))
             # A column whose every number goes left ends nowhere.
-            asked.ends[i] = ends[np.isfinite(ends)]
+            asked.ends[i] = ends[(ends > -np.inf) & (ends < np.finfo(np.float64).max)]
             at = nodes[mine]
             for goal, numbers in ((asked.sure_left, both[0]), (asked.maybe_left, both[1])):
                 cells = np.searchsorted(asked.ends[i], numbers[mine])
@@ -265,7 +247,7 @@ class TreeReader:
         place = np.zeros(len(self.space.features), dtype=np.intp)
         place[may] = np.arange(len(may))
         x = rows[place[self.column[nodes]], self.forest.feature[nodes]]
-        asked.gap_left[nodes], asked.gap_right[nodes] = self.sides(nodes, x, low, high)
+        asked.gap_left[nodes], asked.gap_right[nodes] = self.forest.sides(nodes, x, low, high)
 
 
 def _middle(low: Any, high: Any) -> Any:

@@ -104,7 +104,7 @@ class TreeSearch:
     def _first_answers(self) -> Iterator[bool]:
         """Change the column with the best gain for its cost until it is enough; then again without one of those."""
         home = self.problem.home
-        for power in _GREEDY:
+        for power in _GREEDY if home.size else ():
             yield self._greedy(home, power)
         for _ in range(_ROUNDS):
             if self.best is None or self.deadline.over:
@@ -201,9 +201,8 @@ class TreeSearch:
         for low, high in ((box.low[column], cell), (cell + 1, box.high[column])):
             ends = box.low.copy(), box.high.copy()
             ends[0][column], ends[1][column] = low, high
-            kept = problem.meets(box.alive, column, low, high)
             bound = max(box.bound, problem.cost(np.clip(problem.home, *ends)))
-            halves.append(CellBox(bound, *ends, box.alive[kept]))
+            halves.append(replace(self._narrowed(box, *ends), bound=bound))
         return halves
 
     def _where(self, box: CellBox, limit: float, cut: Cut) -> tuple[int, int]:
@@ -264,12 +263,15 @@ class TreeSearch:
                 return None
             if (low == box.low).all() and (high == box.high).all():
                 break
-            narrow = replace(box, low=low, high=high)
-            for column in np.flatnonzero((low > box.low) | (high < box.high)).tolist():
-                kept = problem.meets(narrow.alive, column, low[column], high[column])
-                narrow = replace(narrow, alive=narrow.alive[kept])
-            box = narrow
+            box = self._narrowed(box, low, high)
         return box, cut
+
+    def _narrowed(self, box: CellBox, low: Cells, high: Cells) -> CellBox:
+        """A part of a box, with the leaves that it meets."""
+        alive = box.alive
+        for column in np.flatnonzero((low > box.low) | (high < box.high)).tolist():
+            alive = alive[self.problem.meets(alive, column, low[column], high[column])]
+        return replace(box, low=low, high=high, alive=alive)
 
     def _held(self, box: CellBox) -> CellBox | None:
         """The box within the rules and the number of columns that may change."""
@@ -284,12 +286,8 @@ class TreeSearch:
             return None
         if changed < problem.most:
             return box
-        low = np.where(can_stay, problem.home, box.low)
-        high = np.where(can_stay, problem.home, box.high)
-        alive = box.alive
-        for column in np.flatnonzero((low > box.low) | (high < box.high)).tolist():
-            alive = alive[problem.meets(alive, column, low[column], high[column])]
-        return replace(box, low=low, high=high, alive=alive)
+        ends = (np.where(can_stay, problem.home, end) for end in (box.low, box.high))
+        return self._narrowed(box, *ends)
 
     def _cut(self, box: CellBox) -> Cut | None:
         """Bounds of the parts of a box; None where the whole of it is not enough."""
@@ -354,9 +352,10 @@ class TreeSearch:
 
 def _dear(rival: Rival, place: Cells, extra: Floats, room: float) -> bool:
     """Whether some prices show that this rival cannot be won within the room; `place` finds a leaf's row of `extra`."""
-    at = place[rival.by_tree]
+    leaves, tree, worth = rival.by_tree
+    at = place[leaves]
     kept = at >= 0
-    tree, worth, cost = rival.place_by_tree[kept], rival.worth_by_tree[kept], extra[at[kept]]
+    tree, worth, cost = tree[kept], worth[kept], extra[at[kept]]
     if not tree.size:
         return False
     first = np.flatnonzero(np.diff(tree, prepend=-1))

@@ -97,33 +97,32 @@ def _not_a_network(path: Path) -> Any:
     )
 
 
-def _read_onnx(path: Path) -> Any:
-    return import_module("holdfast.importers._onnx").read_file(path)
-
-
 def _read_json(path: Path) -> Any:
     """CatBoost begins its JSON with the features, XGBoost with the learner."""
     with path.open("rb") as file:
         mine = b'"features_info"' in file.read(200)
-    return _read_trees("catboost" if mine else "xgboost", path)
+    return _read_by("catboost" if mine else "xgboost", path)
 
 
-def _read_trees(name: str, path: Path) -> Any:
-    """What the reader of a library makes of a file that this library wrote."""
-    try:
-        import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(name, name, f"reading a {path.suffix} file") from error
+def _read_by(name: str, path: Path) -> Any:
+    """What the reader of a library's models makes of a file of them."""
+    extra(name, f"reading a {path.suffix} file")
     return import_module(f"holdfast.importers._{name}").read_file(path)
 
 
-def _read_skops(path: Path) -> Any:
+def extra(module: str, purpose: str) -> Any:
+    """A module of a library that comes with the extra of the same name."""
     try:
-        import skops.io
+        return import_module(module)
     except ImportError as error:
-        raise MissingExtraError("skops", "skops", "reading a .skops file") from error
+        name = module.partition(".")[0]
+        raise MissingExtraError(name, name, purpose) from error
+
+
+def _read_skops(path: Path) -> Any:
+    skops = extra("skops.io", "reading a .skops file")
     try:
-        flagged = list(skops.io.get_untrusted_types(file=path))
+        flagged = list(skops.get_untrusted_types(file=path))
     # A damaged archive surfaces as whatever its first broken part raises.
     except Exception as error:
         raise FileFormatError(
@@ -135,7 +134,7 @@ def _read_skops(path: Path) -> Any:
             f"{path}: expected a .skops file with scikit-learn and numpy types only, got {', '.join(strangers)}, "
             "which may run code of their own when loaded"
         )
-    return _opened(path, lambda: skops.io.load(path, trusted=flagged), "a scikit-learn model")
+    return _opened(path, lambda: skops.load(path, trusted=flagged), "a scikit-learn model")
 
 
 def _is_harmless_type(name: str) -> bool:
@@ -152,10 +151,7 @@ def _read_pickle(path: Path) -> Any:
 
 
 def _read_torch(path: Path) -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError("torch", "torch", "reading a torch model") from error
+    torch = extra("torch", "reading a torch model")
 
     def load() -> Any:
         loaded = torch.load(path, map_location="cpu", weights_only=False)
@@ -183,14 +179,14 @@ def _opened(path: Path, load: Callable[[], Any], expected: str) -> Any:
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
-    ".onnx": _read_onnx,
+    ".onnx": partial(_read_by, "onnx"),
     ".npz": _not_a_network,
     ".hfn": _not_a_network,
     ".skops": _read_skops,
     ".json": _read_json,
-    ".ubj": partial(_read_trees, "xgboost"),
-    ".txt": partial(_read_trees, "lightgbm"),
-    ".cbm": partial(_read_trees, "catboost"),
+    ".ubj": partial(_read_by, "xgboost"),
+    ".txt": partial(_read_by, "lightgbm"),
+    ".cbm": partial(_read_by, "catboost"),
     ".pkl": _read_pickle,
     ".pickle": _read_pickle,
     ".joblib": _read_pickle,

@@ -161,7 +161,29 @@ class Model:
         Networks read points. Any other model reads the rows that they stand for, those of the table to the last bit,
         unless it was fitted on an array, or on the space's own variables.
         """
-        return self._read_by(Decoder(space, None if table is None else space.rows(table)))
+        scored = self.classifier
+        decode = Decoder(space, None if table is None else space.rows(table))
+        if not isinstance(scored, Scored):
+            return replace(self, decode=decode)
+        names = tuple(map(str, space.names))
+        encoded = not scored.raw or (scored.columns == space.variables != names)
+        if encoded and scored.width not in (None, space.n_variables):
+            raise InvalidInputError(
+                f"space: expected one with the {scored.width} variables of a model that was fitted on an array, got "
+                f"{space.n_variables}; a model that was fitted on a table with column names reads the table itself"
+            )
+        if encoded and isinstance(scored, TreeEnsemble):
+            _check_scale(scored, space)
+        missing = [] if encoded else [name for name in scored.columns or () if name not in names]
+        if missing:
+            raise InvalidInputError(
+                f"space: expected the model's column {missing[0]!r}, got {list(names)}"
+            )
+        reading = scored.reading(None if encoded else decode, space.n_variables)
+        trained = self.as_trained
+        if isinstance(trained, Scored):
+            trained = trained.reading(reading.decode, space.n_variables)
+        return replace(self, classifier=reading, decode=decode, as_trained=trained)
 
     def beside(self, today: Model) -> Classifier:
         """The model, asked about the points that today's is asked about."""
@@ -173,7 +195,8 @@ class Model:
         if not isinstance(scored, Scored):
             return scored
         if today.decode is not None:
-            return replace(self, classifier=scored)._read_by(today.decode).classifier
+            own = replace(self, classifier=scored)
+            return own.in_space(today.decode.space, today.decode.known).classifier
         if today.preprocess is not None:
             raise InvalidInputError(
                 "space: expected one, to ask models that read a table in ways of their own, got None"
@@ -200,31 +223,6 @@ class Model:
                     f"missing=[...] added where there are gaps, got None and the column {other[0]!r}: a model that is "
                     "no network is asked about rows of the table, its own steps included"
                 )
-
-    def _read_by(self, decode: Decoder) -> Model:
-        scored = self.classifier
-        space = decode.space
-        if not isinstance(scored, Scored):
-            return replace(self, decode=decode)
-        names = tuple(map(str, space.names))
-        encoded = not scored.raw or (scored.columns == space.variables != names)
-        if encoded and scored.width not in (None, space.n_variables):
-            raise InvalidInputError(
-                f"space: expected one with the {scored.width} variables of a model that was fitted on an array, got "
-                f"{space.n_variables}; a model that was fitted on a table with column names reads the table itself"
-            )
-        if encoded and isinstance(scored, TreeEnsemble):
-            _check_scale(scored, space)
-        missing = [] if encoded else [name for name in scored.columns or () if name not in names]
-        if missing:
-            raise InvalidInputError(
-                f"space: expected the model's column {missing[0]!r}, got {list(names)}"
-            )
-        reading = scored.reading(None if encoded else decode, space.n_variables)
-        trained = self.as_trained
-        if isinstance(trained, Scored):
-            trained = trained.reading(reading.decode, space.n_variables)
-        return replace(self, classifier=reading, decode=decode, as_trained=trained)
 
     def variables(self, X: Any) -> Floats:
         """X in the variables that the classifier reads, a float64 array (n, n_features).

@@ -18,8 +18,13 @@ from holdfast._scored import Scored, log_odds, scored
 from holdfast._trees import TreeEnsemble
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.importers._model import Model, qualified_name
-from holdfast.importers._sklearn import TREES, column_names, own_threshold
-from holdfast.importers._thresholds import check_threshold, logit
+from holdfast.importers._sklearn import (
+    TREES,
+    WITH_THRESHOLD,
+    at_own_threshold,
+    column_names,
+    own_threshold,
+)
 
 # A row is a library and the module that reads its models with `import_model`; it is imported when the first one comes.
 _READERS = {
@@ -85,14 +90,11 @@ def _by_its_scores(model: Any, why: UnsupportedModelError) -> Model:
 
     Its own threshold is one for the probability of its first or of its second class, which decides to the last bit.
     """
-    model, threshold, first = own_threshold(model)
-    classifier = _scored(model, why)
-    if threshold is None:
-        return Model(classifier, feature_names=classifier.columns)
-    second = 1.0 - threshold if first else threshold
-    check_threshold(second)
-    moved = classifier.at([logit(second)], threshold, first)
-    return Model(moved, feature_names=classifier.columns, threshold=second, as_trained=classifier)
+    wrapped = isinstance(model, WITH_THRESHOLD)
+    inner, threshold, first = own_threshold(model) if wrapped else (model, 0.5, False)
+    classifier = _scored(inner, why)
+    known = Model(classifier, feature_names=classifier.columns)
+    return at_own_threshold(known, threshold, first) if wrapped else known
 
 
 def _scored(model: Any, why: HoldfastError) -> Scored:

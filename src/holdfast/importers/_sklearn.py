@@ -9,7 +9,9 @@ import gc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
+from operator import is_
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
@@ -33,6 +35,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
+from holdfast._scored import Scored
 from holdfast._trees import TreeEnsemble
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.importers import _sklearn_trees
@@ -41,6 +44,7 @@ from holdfast.importers._model import Model, dense, qualified_name
 from holdfast.importers._thresholds import Sigmoid, check_threshold, logit
 
 _PASSTHROUGH = (None, "passthrough")
+WITH_THRESHOLD = (FixedThresholdClassifier, TunedThresholdClassifierCV)
 # Libraries of trees whose classifiers may end a pipeline, and who reads them with `import_model`.
 TREES = {
     "xgboost": "holdfast.importers._xgboost",
@@ -48,6 +52,8 @@ TREES = {
     "catboost": "holdfast.importers._catboost",
     "interpret": "holdfast.importers._interpret",
 }
+# Classifiers around which no pipeline was found, with what they had learnt by then: looking takes tens of milliseconds.
+_ALONE: WeakKeyDictionary[Any, tuple[Any, ...]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -76,9 +82,9 @@ class Steps:
 def import_model(model: Any) -> Model:
     """The model of a fitted estimator."""
     transformers, estimator = unwrapped(model)
-    inner, threshold, first = own_threshold(estimator)
-    if threshold is not None:
-        classified = _at_its_threshold(import_model(inner), threshold, first)
+    if isinstance(estimator, WITH_THRESHOLD):
+        inner, threshold, first = own_threshold(estimator)
+        classified = at_own_threshold(import_model(inner), threshold, first)
     elif isinstance(estimator, CalibratedClassifierCV):
         classified = _calibrated(estimator)
     else:
@@ -95,15 +101,15 @@ def import_model(model: Any) -> Model:
     )
 
 
-def _at_its_threshold(model: Model, threshold: float, first: bool) -> Model:
-    """A threshold for the first class is one for the second from the other side; trees mind the last bit of it."""
+def at_own_threshold(model: Model, threshold: float, first: bool) -> Model:
+    """A threshold for the first class is one for the second from the other side; scores mind the last bit of it."""
     second = 1.0 - threshold if first else threshold
-    trees = model.classifier
-    if not isinstance(trees, TreeEnsemble):
+    scored = model.classifier
+    if not isinstance(scored, Scored):
         return model.at(second)
     check_threshold(second)
-    moved = trees.at([logit(second)], threshold, first)
-    return replace(model, classifier=moved, threshold=second, as_trained=trees)
+    moved = scored.at([logit(second)], threshold, first)
+    return replace(model, classifier=moved, threshold=second, as_trained=scored)
 
 
 def _trees_behind(transformers: tuple[Any, ...], model: Model) -> Model:
@@ -168,10 +174,8 @@ def column_names(estimator: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
 
 
-def own_threshold(model: Any) -> tuple[Any, float | None, bool]:
+def own_threshold(model: Any) -> tuple[Any, float, bool]:
     """The classifier inside one with a threshold of its own, that, and whether it is for the first class."""
-    if not isinstance(model, FixedThresholdClassifier | TunedThresholdClassifierCV):
-        return model, None, False
     _check_fitted(model)
     inner = model.estimator_
     tuned = isinstance(model, TunedThresholdClassifierCV)
@@ -224,8 +228,13 @@ def pipelines_around(estimator: Any) -> list[Model]:
 
     A classifier keeps nothing of what it was fitted on; whoever cut it out of a pipeline mostly still has that.
     """
+    learnt, known = tuple(vars(estimator).values()), _ALONE.get(estimator, ())
+    if len(learnt) == len(known) and all(map(is_, learnt, known)):
+        return []
     # A step is a pair of a name and an estimator; without one there is no need to look through everything.
-    if not any(type(holder) is tuple for holder in gc.get_referrers(estimator)):
+    holders = gc.get_referrers(estimator)
+    if not any(type(one) is tuple and len(one) == 2 and type(one[0]) is str for one in holders):
+        _ALONE[estimator] = learnt
         return []
     pipelines = [item for item in gc.get_objects() if Pipeline in type(item).__mro__]
     models = [import_model(pipeline) for pipeline in pipelines if _last_step(pipeline) is estimator]

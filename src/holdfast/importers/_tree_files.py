@@ -16,16 +16,17 @@ from holdfast.errors import InvalidInputError
 
 def write_trees(trees: TreeEnsemble, path: Path) -> None:
     """Write trees in the format of their library: JSON or UBJ for XGBoost, text for LightGBM."""
-    origin = trees.origin
-    if origin is None:
-        raise InvalidInputError(
-            "model: expected trees that were read from XGBoost or LightGBM, which have a format of their own"
-        )
-    _WRITERS[origin.library](trees.forest, origin.content, path)
+    suffixes(trees)
+    _WRITERS[trees.origin.library](trees.forest, trees.origin.content, path)
 
 
 def suffixes(trees: TreeEnsemble) -> tuple[str, ...]:
     """What files of the library are called."""
+    if trees.origin is None:
+        raise InvalidInputError(
+            "model: expected trees of XGBoost (.json, .ubj) or LightGBM (.txt), whose files can be written, got trees "
+            "of another library; predict answers for them, and write_parameters writes them for the checker"
+        )
     return {"xgboost": (".json", ".ubj"), "lightgbm": (".txt",)}[trees.origin.library]
 
 

@@ -22,6 +22,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.features._codec import Rows
 from holdfast.generators import Recourse
 from holdfast.generators._density import Density
+from holdfast.generators._recourse import check_recourse
 from holdfast.importers import Model, load_model
 from holdfast.verify import Verdict
 
@@ -96,15 +97,6 @@ def sparsity(answers: Recourse) -> float:
 def violations(answers: Recourse) -> float:
     """How many constraints an answer breaks, on average; 0 for whatever `explain` hands out."""
     return mean_of_answered(violation_rows(check_recourse(answers)))
-
-
-def check_recourse(recourse: Recourse) -> Recourse:
-    """Refuse what is no table of advice."""
-    if not isinstance(recourse, Recourse):
-        raise InvalidInputError(
-            f"answers: expected what explain returns, or Recourse.of(...), got {type(recourse).__name__}"
-        )
-    return recourse
 
 
 def accepted_by(model: object, today: Model, points: Floats, targets: Ints) -> Bools:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast._network import Bools, Floats, Ints, Network, Pair
-from holdfast.bounds._layers import margins_for
+from holdfast.bounds._layers import chords, margins_for
 from holdfast.changes import PlausibleChanges
 from holdfast.changes._parameters import down_up
 from holdfast.milp._domain import Domain
@@ -174,17 +174,10 @@ def _walk_back(
     for k in range(len(ranges) - 1, -1, -1):
         if acceptor.rectified[k]:
             low, high = ranges[k]
-            unstable = (low < 0.0) & (high > 0.0)
-            chord = np.where(
-                unstable,
-                high / np.where(unstable, high - low, 1.0),
-                (low >= 0.0).astype(np.float64),
-            )
-            floor = np.where(unstable, (high > -low).astype(np.float64), chord)
-            positive = np.maximum(matrix, 0.0)
-            negative = np.minimum(matrix, 0.0)
-            constant = constant - positive @ np.where(unstable, chord * low, 0.0)
-            matrix = positive * chord + negative * floor
+            chord, intercept = chords(low, high)
+            positive, negative = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
+            constant = constant + positive @ intercept
+            matrix = positive * chord + negative * (high > -low)
         constant = constant + matrix @ acceptor.biases[k]
         matrix = matrix @ acceptor.weights[k]
     d = domain.own.shape[0]

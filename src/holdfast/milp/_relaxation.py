@@ -15,6 +15,7 @@ from typing import Any
 
 import highspy
 import numpy as np
+from scipy.sparse import csr_array
 
 from holdfast._network import Floats, Pair
 
@@ -118,13 +119,11 @@ class Relaxation:
         model.col_upper_ = program.upper
         model.row_lower_ = program.row_lower
         model.row_upper_ = program.row_upper
-        places, columns = np.nonzero(program.rows)
+        rows = csr_array(program.rows)
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        model.a_matrix_.start_ = np.searchsorted(
-            places, np.arange(program.row_lower.size + 1)
-        ).astype(np.int32)
-        model.a_matrix_.index_ = columns.astype(np.int32)
-        model.a_matrix_.value_ = program.rows[places, columns]
+        model.a_matrix_.start_ = rows.indptr
+        model.a_matrix_.index_ = rows.indices
+        model.a_matrix_.value_ = rows.data
         self.solver.passModel(model)
 
     def solve(self, lower: Floats, upper: Floats) -> SolvedProgram:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import pairwise
@@ -88,25 +89,23 @@ def audit(
     ...     [str(audit(ledger, classifier(weight)).status[0]) for weight in (1.01, 1.5, 0.5)]
     ['KEPT_FOR_CERTAIN', 'KEPT', 'BROKEN']
     """
-    if not isinstance(ledger, Ledger):
-        with Ledger(ledger, create=False) as opened:
-            return audit(
-                opened, model, space=space, threshold=threshold, radius=radius, batch=batch, n_jobs=n_jobs,
-                progress=progress,
-            )  # fmt: skip
-    plan = AuditPlan.of(ledger, model, space=space, threshold=threshold, radius=radius, batch=batch)
-    bar = progress_bar("audit", plan.last, wanted=progress, long=_LONG)
+    own = nullcontext(ledger) if isinstance(ledger, Ledger) else Ledger(ledger, create=False)
     done = []
-    with jobs(n_jobs), bar as advance:
-        alone = len(plan.parts) < 2 or workers() == 1
-        judge = partial(plan.judge, file=ledger.file) if alone else plan.judge
-        for part in map(judge, plan.parts) if alone else spread(judge, plan.parts):
-            done.append(part)
-            advance(len(part))
+    with own as book:
+        plan = AuditPlan.of(
+            book, model, space=space, threshold=threshold, radius=radius, batch=batch
+        )
+        bar = progress_bar("audit", plan.last, wanted=progress, long=_LONG)
+        with jobs(n_jobs), bar as advance:
+            alone = len(plan.parts) < 2 or workers() == 1
+            judge = partial(plan.judge, file=book.file) if alone else plan.judge
+            for part in map(judge, plan.parts) if alone else spread(judge, plan.parts):
+                done.append(part)
+                advance(len(part))
     left = [part.radius_left for part in done if part.radius_left is not None]
     return Audit(
-        **vars(plan.totals(part.groups for part in done)),
-        pages=tuple(page for part in done for page in part.pages),
+        **vars(plan.totals([part.groups for part in done])),
+        pages=tuple([page for part in done for page in part.pages]),
         codes=np.concatenate([part.codes for part in done]),
         targets=np.concatenate([part.targets for part in done]),
         margin=np.concatenate([part.margin for part in done]),
@@ -119,12 +118,14 @@ class AuditPlan:
     """An audit before it is done: who judges the promises under each of the terms, and parts of the ledger to judge.
 
     A part is the promises from one number on to another; parts are judged by themselves, in any order and by any
-    process that can read the ledger's file, and what is said of all is put together from what is said of each.
+    process that can read the ledger's file, and what is said of all is put together from what is said of each. `last`
+    is the number of the last promise.
     """
 
     file: Path
     auditors: tuple[Auditor, ...]
     parts: tuple[tuple[int, int], ...]
+    last: int
     nothing: AuditTotals
     radius: bool
 
@@ -155,18 +156,13 @@ class AuditPlan:
             newcomer.threshold,
             head,
         )
-        auditors = (
+        auditors = [
             Auditor(newcomer, terms, ledger, mine, batch)
             for terms, mine in zip(promised, spans, strict=True)
-        )
+        ]
         cuts = firsts[np.flatnonzero(np.diff((firsts - 1) // (_PART * batch))) + 1].tolist()
         parts = tuple(pairwise([1, *cuts, last + 1]))
-        return cls(ledger.file.path, tuple(auditors), parts, totals, radius)
-
-    @property
-    def last(self) -> int:
-        """How many promises there are."""
-        return self.parts[-1][1] - 1
+        return cls(ledger.file.path, tuple(auditors), parts, last, totals, radius)
 
     def judge(self, part: tuple[int, int], file: LedgerFile | None = None) -> Audit:
         """What becomes of the promises from one number on to another."""

@@ -57,7 +57,7 @@ class ModelComparison:
         if not biases and any(bias.any() for _, bias in self.deviations):
             return math.inf
         parts = [part.max(axis=0).ravel() for layer in self.deviations for part in layer]
-        return p_norm_above(np.concatenate(parts), norm)
+        return float(p_norm_above(np.concatenate(parts), norm))
 
     def measured(self, terms: Terms) -> float:
         """An upper bound on the distance, in the unit of the radius that promises under these terms record."""
@@ -71,16 +71,12 @@ class ModelComparison:
 
     def within(self, changes: Changes) -> bool:
         """Whether the new model certainly lies in Δ."""
-        if (
-            self.models is None
-            or self.how == "parameters"
-            or not isinstance(changes, PlausibleChanges)
-        ):
-            return (
-                self.models is not None
-                and self.how == "parameters"
-                and changes.contains(*self.models)
-            )
+        if self.models is None:
+            return False
+        if self.how == "parameters":
+            return changes.contains(*self.models)
+        if not isinstance(changes, PlausibleChanges):
+            return False
         radii = changes.layer_radii(self.models[0])
         if changes.norm == math.inf:
             pairs = zip(self.deviations, radii, strict=True)

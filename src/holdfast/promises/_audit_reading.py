@@ -46,9 +46,9 @@ def reading_of(
             return None
     if isinstance(loaded.classifier, Scored):
         return None
-    if promised.n_variables != loaded.network.n_features:
+    if promised.n_variables != loaded.classifier.n_features:
         raise InvalidInputError(
-            f"space: expected one for the new model, which reads {loaded.network.n_features} variables where "
+            f"space: expected one for the new model, which reads {loaded.classifier.n_features} variables where "
             f"the ledger's promises have {promised.n_variables}, got None"
         )
     if loaded.feature_names is not None:

@@ -303,7 +303,7 @@ class Auditor:
     def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, Bools]:
         """Promised rows as the new model reads them from raw units, and which of them it can read."""
         loaded = self.newcomer.loaded
-        points = np.zeros((len(raw), self.newcomer.loaded.network.n_features))
+        points = np.zeros((len(raw), loaded.network.n_features))
         if self.space is None:
             promised = restored_rows(self.terms.space, raw)
             readable = accepted_rows(loaded, promised, self.terms.space)

@@ -23,7 +23,6 @@ from holdfast._given import given_row
 from holdfast._network import Network
 from holdfast._parallel import jobs, spread
 from holdfast._progress import progress_bar
-from holdfast._tree_document import tree_document
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import Changes, EnsembleShift, PlausibleShift
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError, UnsupportedModelError
@@ -33,7 +32,7 @@ from holdfast.importers import Model, load_model, load_network
 from holdfast.importers._model import as_network
 from holdfast.verify import Certificates, Verdict
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._exact import NoProofError, checker_model, parameters, plain_model
+from holdfast.verify._exact import NoProofError, parameters, plain_model
 from holdfast.verify._trees import MovingTrees
 
 Source = Certificates | Recourse
@@ -98,7 +97,7 @@ def certificate(
             f"row {row}: the verdict is UNKNOWN, and only what is known can be certified"
         )
     target = int(certs.targets[place])
-    label = certs.classifier.classes.tolist()[int(certs.targets[place])]
+    label = certs.classifier.classes.tolist()[target]
     try:
         changes = _changes_document(certs.changes)
         threshold = _threshold_document(certs.decider.model, certs.classifier)
@@ -142,14 +141,12 @@ def certificate(
             document["proof"] = _witness_proof(certs.network, certs.witness(place), point, target)
         document["id"] = checker.sha256({**document, "id": ""})
         report = checker.check(json.loads(_text(document)), model)
-    except (NoProofError, checker.CheckError, ValueError) as error:
+        if not report.accepted:
+            raise NoProofError(report.reason)
+    except (checker.CheckError, ValueError) as error:
         raise NoCertificateError(
             f"row {row}: no certificate for this {verdict} row: {error}"
         ) from error
-    if not report.accepted:
-        raise NoCertificateError(
-            f"row {row}: no certificate for this {verdict} row: {report.reason}"
-        )
     return document
 
 
@@ -168,21 +165,17 @@ def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
     return source.certificates, int(source.found[:row].sum())
 
 
-def _plain_model(certs: Certificates, moved: bool) -> checker.PlainModel | checker.PlainTrees:
+def _plain_model(certs: Certificates, moved: bool) -> Any:
     """The model as it was trained, where a threshold moved it, as the checker reads it."""
-    decider = certs.decider
-    trained = certs.classifier
-    if moved and decider.model is not None:
-        trained = decider.model.trained
-    if isinstance(decider, MovingTrees):
-        return plain_model(trained)
-    if isinstance(trained, TreeEnsemble) and isinstance(certs.changes, PlausibleShift):
-        if trained.score.shares:
-            raise UnsupportedModelError(
-                "the margin of a forest under a shift is a logarithm of its shares"
-            )
-        return plain_model(trained)
-    return checker_model(as_network(trained))
+    decider, shift = certs.decider, isinstance(certs.changes, PlausibleShift)
+    trained = decider.model.trained if moved and decider.model is not None else certs.classifier
+    if shift and isinstance(trained, TreeEnsemble) and trained.score.shares:
+        raise UnsupportedModelError(
+            "the margin of a forest under a shift is a logarithm of its shares"
+        )
+    return plain_model(
+        trained if shift or isinstance(decider, MovingTrees) else as_network(trained)
+    )
 
 
 def _threshold_document(model: Model | None, classifier: Classifier) -> Document:
@@ -216,7 +209,7 @@ def _witness_proof(
 ) -> Document:
     if witness is None:
         raise NoProofError("its counter-model was not kept")
-    margins = checker.unmoved(checker_model(witness), point, target)[1]
+    margins = checker.unmoved(plain_model(witness), point, target)[1]
     # The class that comes closest to the target, or is furthest ahead of it.
     rival = min(margins, key=margins.__getitem__)
     proof: Document = {
@@ -237,12 +230,7 @@ def write_parameters(model: Any, path: Place) -> None:
 
     A threshold that the model brings is left to the certificates, which state it. Trees are written in full.
     """
-    trained = load_model(model).trained
-    document = (
-        tree_document(trained)
-        if isinstance(trained, TreeEnsemble)
-        else parameters(as_network(trained))
-    )
+    document = parameters(load_model(model).trained)
     write_text(json.dumps(document, indent=1, allow_nan=False), Path(path))
 
 

@@ -21,6 +21,7 @@ from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Recourse
+from holdfast.generators._recourse import check_recourse
 from holdfast.generators._stated import recourse_from
 from holdfast.importers import Model
 from holdfast.promises._ledger_file import LedgerFile, check_secret
@@ -166,10 +167,7 @@ class Ledger(Shown):
         InvalidInputError
             Among others if today's model at this threshold does not give some row its class: nothing is recorded.
         """
-        if not isinstance(recourse, Recourse):
-            raise InvalidInputError(
-                f"recourse: expected what explain returned, got {type(recourse).__name__}"
-            )
+        check_recourse(recourse, "recourse")
         keys = recourse.counterfactuals.index if keys is None else keys
         terms = _terms(recourse.model.at(threshold), recourse.space, recourse.changes)
         return self._record(terms, recourse, keys, date, radius=radius, once=once)

@@ -220,21 +220,22 @@ class Overview:
         )
         return self._file.query(asked, *self._between)
 
-    def _check(self, present: bool, what: str) -> None:
-        if not present:
-            raise FileFormatError(
-                f"promises {self.numbers[0]} to {self.numbers[-1]}: expected {what} of each, got others: the file is "
-                "damaged, or a promise was erased meanwhile"
-            )
+    def _without(self, what: str) -> FileFormatError:
+        return FileFormatError(
+            f"promises {self.numbers[0]} to {self.numbers[-1]}: expected {what} of each, got others: the file is "
+            "damaged, or a promise was erased meanwhile"
+        )
 
     def points(self, places: Ints) -> Floats:
         """x' of some of these promises, as the model of that day read them."""
         content = b"".join(chain(*self._columns("points")))
         width = self._terms.space.n_variables
-        self._check(len(content) == 8 * width * len(self), "a point")
+        if len(content) != 8 * width * len(self):
+            raise self._without("a point")
         points = np.frombuffer(content, dtype="<f8").reshape(-1, width)
         points = points if len(places) == len(points) else points[places]
-        self._check(not np.isnan(points).any(), "a point")
+        if np.isnan(points).any():
+            raise self._without("a point")
         return points
 
     def counterfactuals(self, places: Ints) -> pd.DataFrame:
@@ -242,7 +243,8 @@ class Overview:
         lines = as_objects(
             [line for (text,) in self._columns("counterfactuals") for line in text.split("\n")]
         )
-        self._check(len(lines) == len(self), "a row")
+        if len(lines) != len(self):
+            raise self._without("a row")
         return rows_from_json(self._terms.space, lines[places])
 
 

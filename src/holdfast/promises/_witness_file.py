@@ -124,11 +124,11 @@ def save_witness(
 
 def _saved_trees(witness: TreeEnsemble, path: Path, point: Any, target: Any) -> SavedWitness:
     """Trees go into a file of their library, bit for bit, and are asked again as that library writes them."""
-    if witness.origin is None or path.suffix.lower() not in suffixes(witness):
-        expected = f"a name that ends in {' or '.join(suffixes(witness))}"
-        if witness.origin is None:
-            expected = "trees of XGBoost or LightGBM, which can be written (others answer `predict` themselves)"
-        raise InvalidInputError(f"path: expected {expected} for a file of trees, got {path.name!r}")
+    names = " or ".join(suffixes(witness))
+    if path.suffix.lower() not in suffixes(witness):
+        raise InvalidInputError(
+            f"path: expected a name that ends in {names} for a file of trees, got {path.name!r}"
+        )
     index = witness.class_index(target)
     matrix = _read_row(witness, point)
     with whole_file(path) as partial:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from holdfast._network import Floats, Network, Values
-from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModelError
+from holdfast.errors import FileFormatError, UnsupportedModelError
 from holdfast.importers import load_network
+from holdfast.importers._files import extra
 
 Parts = dict[str, Values]
 # The ONNX operators that a layer's weights and biases go through.
@@ -82,13 +83,10 @@ class _Sklearn(Format):
         return changed
 
     def replay(self, parts: Parts, path: Path, x: Floats) -> tuple[Network, Any]:
-        try:
-            import skops.io
-        except ImportError as error:
-            raise MissingExtraError("skops", "skops", "writing a .skops file") from error
-        skops.io.dump(self.with_parts(parts), path)
+        skops = extra("skops.io", "writing a .skops file")
+        skops.dump(self.with_parts(parts), path)
         # It was written a moment ago, from an object that is in memory: nothing in it is a stranger.
-        loaded = skops.io.load(path, trusted=skops.io.get_untrusted_types(file=path))
+        loaded = skops.load(path, trusted=skops.get_untrusted_types(file=path))
         classifier = _classifier(loaded)
         names = getattr(classifier, "feature_names_in_", None)
         if names is not None:
@@ -149,10 +147,7 @@ class _Onnx(Format):
 
     @classmethod
     def of_file(cls, path: Path) -> _Onnx:
-        if importlib.util.find_spec("onnx") is None:
-            raise MissingExtraError("onnx", "onnx", "reading an ONNX model")
-        import onnx
-
+        onnx = extra("onnx", "reading an ONNX model")
         if path.suffix.lower() != ".onnx":
             raise UnsupportedModelError(
                 f"like: expected the path of an .onnx file, or the model itself, got {path}"

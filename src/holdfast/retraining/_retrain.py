@@ -29,7 +29,7 @@ from holdfast.retraining._trainers import (
     train_anew,
     train_whole,
 )
-from holdfast.retraining._trees import TREES
+from holdfast.retraining._trees import WAYS, train_on
 from holdfast.verify._inputs import read_table
 
 How = Literal["incremental", "complete", "leave_one_out", "refit", "continue"]
@@ -78,8 +78,8 @@ def retrain(
         A fitted scikit-learn ``MLPClassifier`` or ``LogisticRegression``, or a pipeline that ends in one. Only that
         last step is trained; the preprocessing stays as it was fitted, because parameters behind another scaler are
         not comparable. Any other estimator that scikit-learn can clone, such as boosted trees or a pipeline around
-        them: it is cloned whole and fitted from scratch. Anything else that `load_model` takes, with a function
-        `retrain`.
+        them: it is cloned whole and fitted from scratch, or for ``refit`` and ``continue`` its last step is trained
+        on. Anything else that `load_model` takes, with a function `retrain`.
     X, y
         The data that the model learned from, a table and its labels. The table is in the caller's units if the model
         has preprocessing or a space is given, else in the model's variables; for a model that is no network as it was
@@ -141,8 +141,8 @@ def retrain(
             "only models that scikit-learn can clone are retrained without one"
         )
     if isinstance(loaded.classifier, Scored) and retrain is None:
-        if how in TREES:
-            retrain = partial(TREES[how], rounds=20 if epochs is None else epochs)
+        if how in WAYS:
+            retrain = partial(train_on, how=how, rounds=20 if epochs is None else epochs)
         elif how == "incremental" or epochs is not None:
             asked = f"{how!r}" if epochs is None else f"epochs = {epochs}"
             raise InvalidInputError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,14 +45,38 @@ def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any
     `MLPClassifier`: scikit-learn's `partial_fit`, which goes on with the optimiser as training left it.
     `LogisticRegression`: passes of Adam, see `gradient_steps`.
     """
-    return _with_classifier(
-        model, lambda classifier: _fine_tuned(classifier, points, y, seed, epochs)
+    tuned = copy.deepcopy(_classifier_in(model))
+    if isinstance(tuned, LogisticRegression):
+        gradient_steps(tuned, points, y, np.random.default_rng(seed), epochs)
+        return _with_classifier(model, tuned)
+    if not hasattr(tuned, "partial_fit"):
+        solver = f" with solver={tuned.solver!r}" if isinstance(tuned, MLPClassifier) else ""
+        raise InvalidInputError(
+            f"model: expected a classifier that can learn on from where it is, got {type(tuned).__name__}{solver}; "
+            + _ASK_FOR_A_FUNCTION
+        )
+    settings = {"random_state": check_random_state(seed)} | _only_known(
+        tuned, {"early_stopping": False}
     )
+    before = {name: tuned.get_params(deep=False)[name] for name in settings}
+    tuned.set_params(**settings)
+    if getattr(tuned, "best_loss_", 0.0) is None:
+        # Early stopping kept validation scores instead; partial_fit compares with the best loss so far.
+        tuned.best_loss_ = np.inf
+    with quietly():
+        for _ in range(epochs):
+            tuned.partial_fit(_named(tuned, points), y)
+    return _with_classifier(model, tuned.set_params(**before))
 
 
 def train_anew(model: Any, points: Floats, y: Any, seed: int, epochs: int | None = None) -> Any:
     """A copy of the model trained from scratch with the same settings and another seed."""
-    return _with_classifier(model, lambda classifier: _trained(classifier, points, y, seed, epochs))
+    classifier = _classifier_in(model)
+    fresh = clone(classifier)
+    passes = {} if epochs is None else {"max_iter": epochs}
+    fresh.set_params(**_only_known(fresh, {"random_state": seed} | passes))
+    with quietly():
+        return _with_classifier(model, fresh.fit(_named(classifier, points), y))
 
 
 def train_whole(model: Any, table: Any, y: Any, seed: int) -> Any:
@@ -86,49 +110,23 @@ def optimiser_steps(model: Any, n_rows: int, epochs: int) -> int | None:
     return epochs * math.ceil(n_rows / batch)
 
 
-def _with_classifier(model: Any, train: Callable[[Any], Any]) -> Any:
-    """The model with its classifier replaced by what `train` makes of it; searches give way to what they found."""
+def _classifier_in(model: Any) -> Any:
+    """What a pipeline ends in, and what a search found."""
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        model = model.steps[-1][1] if isinstance(model, Pipeline) else model.best_estimator_
+    return model
+
+
+def _with_classifier(model: Any, classifier: Any) -> Any:
+    """The model with another classifier in the place of its own; searches give way to what they found."""
     if isinstance(model, Pipeline):
-        trained = copy.copy(model)
+        other = copy.copy(model)
         name, last = model.steps[-1]
-        trained.steps = [*model.steps[:-1], (name, _with_classifier(last, train))]
-        return trained
+        other.steps = [*model.steps[:-1], (name, _with_classifier(last, classifier))]
+        return other
     if hasattr(model, "best_estimator_"):
-        return _with_classifier(model.best_estimator_, train)
-    return train(model)
-
-
-def _fine_tuned(classifier: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any:
-    tuned = copy.deepcopy(classifier)
-    if isinstance(tuned, LogisticRegression):
-        gradient_steps(tuned, points, y, np.random.default_rng(seed), epochs)
-        return tuned
-    if not hasattr(tuned, "partial_fit"):
-        solver = f" with solver={tuned.solver!r}" if isinstance(tuned, MLPClassifier) else ""
-        raise InvalidInputError(
-            f"model: expected a classifier that can learn on from where it is, got {type(tuned).__name__}{solver}; "
-            + _ASK_FOR_A_FUNCTION
-        )
-    settings = {"random_state": check_random_state(seed)} | _only_known(
-        tuned, {"early_stopping": False}
-    )
-    before = {name: tuned.get_params(deep=False)[name] for name in settings}
-    tuned.set_params(**settings)
-    if getattr(tuned, "best_loss_", 0.0) is None:
-        # Early stopping kept validation scores instead; partial_fit compares with the best loss so far.
-        tuned.best_loss_ = np.inf
-    with quietly():
-        for _ in range(epochs):
-            tuned.partial_fit(_named(tuned, points), y)
-    return tuned.set_params(**before)
-
-
-def _trained(classifier: Any, points: Floats, y: Any, seed: int, epochs: int | None) -> Any:
-    fresh = clone(classifier)
-    passes = {} if epochs is None else {"max_iter": epochs}
-    fresh.set_params(**_only_known(fresh, {"random_state": seed} | passes))
-    with quietly():
-        return fresh.fit(_named(classifier, points), y)
+        return _with_classifier(model.best_estimator_, classifier)
+    return classifier
 
 
 def _only_known(estimator: Any, settings: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """How trees are trained on with their structure kept: the libraries' own calls, no more.
 
+Of a pipeline the last step is trained, behind the others as they are.
+
 refit       LightGBM's `refit`, with its `refit_decay_rate`; XGBoost's `process_type="update"` with `refresh`
 continue    more rounds of boosting on top of today's
 """
@@ -12,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from holdfast.errors import InvalidInputError
 
@@ -65,4 +68,14 @@ def more_rounds(model: Any, table: Any, y: Any, seed: int, rounds: int) -> Any:
     return again.fit(table, y, xgb_model=model.get_booster())
 
 
-TREES: dict[str, Callable[..., Any]] = {"refit": refit, "continue": more_rounds}
+WAYS: dict[str, Callable[..., Any]] = {"refit": refit, "continue": more_rounds}
+
+
+def train_on(model: Any, table: Any, y: Any, seed: int, *, how: str, rounds: int) -> Any:
+    """Trees, or the trees that a pipeline ends in, trained on in one of the ways."""
+    if not isinstance(model, Pipeline):
+        return WAYS[how](model, table, y, seed, rounds)
+    trained, (name, last) = copy.copy(model), model.steps[-1]
+    again = WAYS[how](last, model[:-1].transform(table), y, seed, rounds)
+    trained.steps = [*model.steps[:-1], (name, again)]
+    return trained

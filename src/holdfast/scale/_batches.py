@@ -138,11 +138,14 @@ class BatchFunction:
         return type(batch).from_pandas(result, schema=self.schema, preserve_index=False)
 
     def _answered(self, frame: pd.DataFrame) -> pd.DataFrame:
-        asked = frame.drop(columns=list(self.keep))
+        asked = frame.drop(columns=list(self.keep)) if self.keep else frame
         answer = self._prepared()(asked)
         for place, name in enumerate(self.keep):
             answer.insert(place, name, frame[name].array)
-        return answer[list(self.meta.columns)].astype(self.meta.dtypes.to_dict())
+        answer = answer[list(self.meta.columns)]
+        types = self.meta.dtypes
+        other = types[answer.dtypes.to_numpy() != types.to_numpy()]
+        return answer.astype(other.to_dict()) if len(other) else answer
 
     def _prepared(self) -> Answer:
         with _LOCK:

@@ -174,7 +174,7 @@ def render(
 def _truth(result: BenchmarkResult) -> dict[str, Any]:
     """The figures of the first paragraph: what proofs cover, what they do not, what distance buys."""
     survival = _survival(result)
-    frame = _survival(result).to_frame()
+    frame = survival.to_frame()
     inside = survival.people.merge(_proven(result.details))
     distance = survival.models.set_index("kind")["distance"]
     kept = defaultdict(lambda: "none")

@@ -17,7 +17,6 @@ from holdfast._shown import Shown, Summary, draw
 from holdfast.changes import Changes, parameter_distance
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model, load_model
-from holdfast.importers._model import as_network
 from holdfast.retraining._retrain import run_seeds
 from holdfast.study._cells import Cell
 from holdfast.study._markdown import filled_page
@@ -181,13 +180,12 @@ def _changed(
 def _distance(today: Classifier, other: Model) -> float | None:
     """How far the parameters moved; None where those of the two do not mean the same."""
     changed = other.classifier
-    networks = (
-        isinstance(today, Network) and isinstance(changed, Network) and other.preprocess is None
-    )
-    if not networks or today.classes.tolist() != changed.classes.tolist():
+    if not isinstance(today, Network) or not isinstance(changed, Network):
+        return None
+    if other.preprocess is not None or today.classes.tolist() != changed.classes.tolist():
         return None
     try:
-        return parameter_distance(as_network(today), as_network(changed))
+        return parameter_distance(today, changed)
     except InvalidInputError:  # layers of another shape
         return None
 

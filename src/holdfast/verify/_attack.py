@@ -47,14 +47,11 @@ def attack(
             active = [take_rows(mask, left) for mask in active]
         new, active = _respond(layers, box, active)
         lower = new[0] < take_rows(best[0], rows)
-        if rows.shape[0] == points.shape[0]:
-            pairs = zip(new, best, strict=True)
-            best = [
-                xp.where(lower if new.ndim == 1 else lower[:, None], new, old) for new, old in pairs
-            ]
-            continue
-        for ours, theirs in zip(best, new, strict=True):
-            ours[rows[lower], ...] = theirs[lower, ...]
+        for i, theirs in enumerate(new):
+            if rows.shape[0] == points.shape[0]:
+                best[i] = xp.where(lower[:, None] if i else lower, theirs, best[i])
+            else:
+                best[i][rows[lower], ...] = theirs[lower, ...]
     margin, start, later = best
     if layers.relus[0]:
         return margin, 1 - 2 * xp.astype(xp.concat([start, later], axis=1), xp.int8)
@@ -70,27 +67,20 @@ def _respond(layers: Layers, box: Box, active: list[Array]) -> tuple[list[Array]
     xp = array_namespace(box.low)
     c, d, _ = layers.wanted
     lows: list[Array] = []
-    worst = layers.worst
-    for layer, mask in zip(layers.hidden[:0:-1], active[::-1], strict=True):
-        if worst and not lows:
-            lows.append(xp.broadcast_to(d > 0.0, mask.shape))
-            d = mask @ worst[2]
-            continue
+    for (i, _), mask in zip(layers.spans, active[::-1], strict=True):
         line = d * mask if c is None else c + d * mask
-        lower = xp.maximum(line, 0.0)
         lows.append(line > 0.0 if c is not None else xp.broadcast_to(d > 0.0, mask.shape))
-        c, d, _ = layer.pull(lower, line - lower)
+        c, d, _ = layers.pulled(i, line, lows[-1])
     if c is None:
         first = xp.broadcast_to(d > 0.0, box.low.shape)
         values = xp.where(first, box.low, box.high)
     else:
         values = first = box.least(c, d)[1]
     active = []
-    for layer, relu, low in zip(layers.hidden[1:], layers.relus[1:], lows[::-1], strict=True):
-        last = worst and len(active) == len(lows) - 1
-        z = values @ worst[0] + worst[1] if last else xp.where(low, *layer.sides(values))
+    for i, low in enumerate(lows[::-1], 1):
+        z = layers.on_side(i, values, low)
         active.append(xp.astype(z > 0.0, z.dtype))
-        values = z * active[-1] if relu else z
+        values = z * active[-1] if layers.relus[i] else z
     low = lows[0] if len(lows) == 1 else xp.concat(lows[::-1], axis=1) if lows else first[:, :0]
     # Copies, since the better of several rounds are written into them.
     return [

@@ -22,7 +22,7 @@ from holdfast.importers import Model, load_model
 from holdfast.verify._certificates import Certificates
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._deciders import Decider, decider_for, toward
-from holdfast.verify._engine import Engine
+from holdfast.verify._engine import Engine, cut
 from holdfast.verify._inputs import Space, Table, check_changes, read_table, read_targets
 from holdfast.verify._outputs import logit_ranges
 from holdfast.verify._verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Stage
@@ -252,9 +252,9 @@ def _settled(
             outcome.put(rows, own)
             advance(int((own.verdict != 0).sum()) if stage < until else len(rows))
 
-    run(_cut(np.arange(n), _BLOCK), easy)
+    run(cut(np.arange(n), _BLOCK), easy)
     if easy < until:
-        run(_cut(np.flatnonzero(outcome.verdict == 0), group), until)
+        run(cut(np.flatnonzero(outcome.verdict == 0), group), until)
     return outcome
 
 
@@ -266,10 +266,6 @@ def _settle_part(
     if isinstance(decider, Engine):
         return decider.settle(points, targets, deadline=deadline, until=until, known=known)
     return decider.settle(points, targets, deadline=deadline, until=until)
-
-
-def _cut(rows: Ints, size: int) -> list[Ints]:
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def _separate(

@@ -128,7 +128,7 @@ class Margins:
             )
             error = np.finfo(np.float64).eps * np.abs(logits).max(axis=1) + self.spare
             return values if logits.shape[1] > 1 or target == 1 else -values, error
-        self.engine.check_scale(points)
+        self.engine.prepared(0).error(points)
         prepared = self.engine.prepared(target)
         error = forward_error(prepared.norms, np.abs(points).max(axis=1))
         return np.asarray(prepared.today(points)), np.asarray(error) + np.zeros(points.shape[0])

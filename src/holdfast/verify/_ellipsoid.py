@@ -125,9 +125,9 @@ class InEllipsoid(ClosedForm):
         """margin² against radius² gᵀ H⁻¹ g, in the exact arithmetic of the checker."""
         # The checker is imported when it is asked for: `python -m holdfast.checker` has to come before.
         from holdfast.checker import closed_form
-        from holdfast.verify._exact import checker_model
+        from holdfast.verify._exact import plain_model
 
-        model = checker_model(Network(self.classifier.weights, self.classifier.biases))
+        model = plain_model(Network(self.classifier.weights, self.classifier.biases))
         return closed_form(self.changes.to_dict(), model, point.tolist(), target)
 
     def counter_model(self, point: Floats, target: int) -> Network | None:

@@ -11,25 +11,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast._arrays import Array, array_namespace, take_rows, to_numpy
+from holdfast._arrays import Array, array_namespace, to_numpy
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import CHUNK, Floats, Network
+from holdfast._network import CHUNK, Floats, Network, Values
 from holdfast.bounds import _balls as balls
 from holdfast.bounds._layers import (
     Layers,
     Margin,
     Pass,
-    Passes,
     forward_error,
-    interval_passes,
+    interval_pass,
     margins_for,
-    one_network,
+    suspect,
 )
 from holdfast.changes import PlausibleChanges
 from holdfast.errors import HoldfastError, InvalidInputError
@@ -43,8 +42,8 @@ Rows = NDArray[np.intp]
 
 # Values of searched layers that are looked at together.
 _WIDE = 2**15
-# Rows that are looked at first; where there are so many, what is found there is tried on all.
-_FEW, _MANY = 32, 512
+# So many rows of a table are asked first whether they are accepted today.
+_SAMPLED = 32
 # Rows at a time where they live on a device: enough to fill it. The ranges of deep networks take a matrix for each row:
 # so many numbers in all.
 _DEVICE_CHUNK, _DEVICE_NUMBERS = 2**20, 2**25
@@ -60,7 +59,8 @@ class Step:
     """One row of the table."""
 
     stage: Stage
-    run: Callable[[Job, Deadline], None]
+    # None: it runs with the one before.
+    run: Callable[[Job, Deadline], None] | None
     proves: bool
     breaks: bool
     # What it may spend on a row, and what it does, in words.
@@ -73,31 +73,26 @@ class Step:
 class PreparedTarget:
     """The margins of one target, with everything about them that does not depend on the points."""
 
+    @quiet()
     def __init__(self, engine: Engine, margins: Sequence[Margin]) -> None:
-        network = engine.network
-        self.margins = list(margins)
-        self.layers = [Layers.of(network, engine.box, margin) for margin in margins]
+        network, self.convert, self.margins = engine.network, engine.convert, list(margins)
+        layers = [Layers.of(network, engine.box, margin) for margin in margins]
         # What bounds the rounding of any of the margins: the greatest of each.
-        *hidden, _ = self.layers[0].norms
-        self.norms = [
-            *hidden,
-            tuple(np.max([one.norms[-1] for one in self.layers], axis=0).tolist()),
-        ]
-        relus = (False, *self.layers[0].relus)
-        rows, offsets = (
-            np.stack([one.row for one in margins]),
-            np.array([one.offset for one in margins]),
-        )
-        weights, biases = (*network.weights[:-1], rows), (*network.biases[:-1], offsets)
-        parts = [
-            (weight.T, bias, relu)
-            for weight, bias, relu in zip(weights, biases, relus, strict=True)
-        ]
-        self.today = Pass(parts, engine.convert)
+        *hidden, _ = layers[0].norms
+        self.norms = [*hidden, tuple(np.max([one.norms[-1] for one in layers], axis=0).tolist())]
+        parts = [(layer.weight.T, layer.bias) for layer in layers[0].hidden]
+        output = np.concatenate([one.margin.weight for one in layers])
+        parts.append((output.T, np.concatenate([one.margin.bias for one in layers])))
+        self.today = Pass(parts, network.n_features, self.convert, layers[0].relus)
         plain = bool(network.hidden) and network.rectified
-        self.interval = interval_passes(self.layers, engine.convert) if plain else None
-        self.layers = (
-            [one.on(engine.convert) for one in self.layers] if engine.device else self.layers
+        self.interval = interval_pass(layers, self.convert) if plain else None
+        self.layers = [one.on(self.convert) for one in layers] if engine.device else layers
+
+    @cached_property
+    def suspects(self) -> list[tuple[NDArray[np.int8], Pass]]:
+        """For each margin a network that breaks most of what can be broken; none without ReLU everywhere."""
+        return (
+            list(map(partial(suspect, convert=self.convert), self.layers)) if self.interval else []
         )
 
     def least(self, points: Array) -> Array:
@@ -105,6 +100,16 @@ class PreparedTarget:
         if self.interval is not None:
             return self.interval(points)
         return array_namespace(points).stack([one.least(points) for one in self.layers], axis=1)
+
+    def error(self, points: Floats) -> float:
+        """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
+        greatest = max(float(points.max()), -float(points.min()))
+        error = float(forward_error(self.norms, greatest))
+        if not error < 1e280:
+            raise InvalidInputError(
+                "X: expected points and parameters whose logits stay within floating point, got overflow"
+            )
+        return error
 
 
 class Engine:
@@ -129,6 +134,16 @@ class Engine:
 
             # Always a copy: a network's arrays are read-only, and torch warns of sharing such memory.
             self.convert = partial(torch.tensor, dtype=torch.float64, device=device)
+        # How many rows at a time stay in a core's cache, or fill a device; how many hard ones are searched together.
+        hidden, rectified = network.hidden, network.rectified
+        widest = max(hidden, default=1)
+        self.chunk = CHUNK if rectified else max(min(_WIDE // widest, CHUNK), 16)
+        self.group = max(_WIDE // max(sum(hidden), 1), 16)
+        if device is not None:
+            self.chunk = self.group = _DEVICE_CHUNK
+            if not rectified or len(hidden) > 2:
+                self.group = max(_DEVICE_NUMBERS // widest**2, 16)
+            self.chunk = self.chunk if rectified else self.group
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Engine, (self.network, self.changes, self.device), {"model": self.model}
@@ -162,39 +177,13 @@ class Engine:
     def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""
         if target not in self._prepared:
-            with quiet():
-                self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
+            self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
         return self._prepared[target]
-
-    def chunks(self, n: int, width: int | None = None) -> Iterator[slice]:
-        """As many of n rows at a time as stay in a core's cache, or fill a device; each takes `width` values."""
-        size = CHUNK if width is None else max(_WIDE // max(width, 1), 16)
-        if self.device:
-            deep = width is not None and len(self.network.hidden) > 2
-            size = (
-                max(_DEVICE_NUMBERS // max(self.network.hidden) ** 2, 16) if deep else _DEVICE_CHUNK
-            )
-        for start in range(0, n, size):
-            yield slice(start, min(start + size, n))
-
-    @property
-    def group(self) -> int:
-        """How many hard rows are searched together."""
-        return max(_WIDE // max(sum(self.network.hidden), 1), 16)
 
     @property
     def easy(self) -> Stage:
         """The last of the stages that cost about as much as a few forward passes."""
         return Stage.BALL if self.ball else Stage.ATTACK
-
-    def check_scale(self, points: Floats, target: int = 0) -> float:
-        """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
-        error = forward_error(self.prepared(target).norms, _greatest(points))
-        if not error < 1e280:
-            raise InvalidInputError(
-                "X: expected points and parameters whose logits stay within floating point, got overflow"
-            )
-        return float(error)
 
     @quiet()
     def settle(
@@ -213,58 +202,58 @@ class Engine:
         `keep` keeps what proves the rows, for certificates. `known` are bounds of rows that the easy stages have left
         open: with one margin a row, they need not see them again. See `complete` for what may be missing.
         """
-        only, outcome = (
-            target if isinstance(target, int) else int(target[0]),
-            Outcome.empty(points.shape[0]),
-        )
-        error = self.check_scale(points, only)
-        again = known is None or len(self.prepared(only).margins) > 1
-        if known is not None:
-            outcome.lower[:], outcome.upper[:] = known
-        elif points.shape[0] == 1 and self._at_once(points, self.prepared(only), error, outcome):
-            return outcome
-        jobs = []
-        for one, rows in by_target(target, points.shape[0]):
-            some = points if len(rows) == len(points) else points[rows]
-            jobs.append(Job(self, self.prepared(one), some, rows, outcome, keep))
+        n, jobs, first = points.shape[0], [], Stage.FORWARD
+        if n == 1 and known is None:
+            outcome = self._at_once(points, target if isinstance(target, int) else int(target[0]))
+            if outcome.verdict[0]:
+                return outcome
+        for one, rows in by_target(target, n):
+            job = Job(self, self.prepared(one), points if rows.size == n else points[rows], keep)
+            jobs.append((rows, job))
+            if known is not None and len(job.prepared.margins) == 1:
+                job.outcome.lower[:], job.outcome.upper[:] = (bound[rows] for bound in known)
+                job.lower[:, 0], first = job.outcome.lower, Stage(self.easy + 1)
         # What is easy in every class before what is hard in any: a time limit should cost only the latter.
         for step in TABLE:
-            due = step.stage <= until and (again or step.stage > self.easy)
-            for job in jobs if due and step.ball in (None, self.ball) else ():
+            due = first <= step.stage <= until and step.ball in (None, self.ball)
+            for _, job in jobs if due else ():
                 before = job.left.size
-                if before and not deadline.over:
+                if step.run and before and not deadline.over:
                     step.run(job, deadline)
-                    advance(before - job.open().size)
-        advance(int(np.sum(outcome.verdict == 0)))
+                    job.left = job.left[job.outcome.verdict[job.left] == 0]
+                    advance(before - job.left.size)
+        if len(jobs) == 1:
+            outcome = jobs[0][1].outcome
+        else:
+            outcome = Outcome.empty(n)
+            for rows, job in jobs:
+                outcome.put(rows, job.outcome)
+        advance(int(np.count_nonzero(outcome.verdict == 0)))
         return outcome
 
-    def _at_once(
-        self, point: Floats, prepared: PreparedTarget, error: float, outcome: Outcome
-    ) -> bool:
-        """Whether forward pass or interval bound settle a single point: the same as the stages, without their ado."""
-        there = self.convert(point)
-        alone = len(prepared.margins) == 1
-        bounds = prepared.least(there)
-        outcome.lower[0] = lower = float(bounds[0, 0] if alone else bounds.min()) - error
+    def _at_once(self, point: Floats, target: int) -> Outcome:
+        """A single point by interval bound or forward pass, if they settle it: as `_plain`, without its ado."""
+        prepared, outcome, there = self.prepared(target), Outcome.empty(1), self.convert(point)
+        error = prepared.error(point)
+        outcome.lower[0] = lower = float(_least(to_numpy(prepared.least(there)))[0]) - error
         if lower > 0.0:
             outcome.mark(0, ROBUST, Stage.INTERVAL if self.network.hidden else Stage.CLOSED_FORM)
-            return True
-        today = prepared.today(there)
-        least = float(today[0, 0] if alone else today.min())
-        outcome.upper[0] = least + error
-        if least < -error:
+            return outcome
+        outcome.upper[0] = upper = float(_least(to_numpy(prepared.today(there)))[0]) + error
+        if upper < 0.0:
             outcome.lower[0] = -np.inf
             outcome.mark(0, NOT_ROBUST, Stage.FORWARD)
-        return least < -error
+        return outcome
 
     @quiet()
     def complete(self, outcome: Outcome, points: Floats, target: Rows) -> None:
         """Write down today's margins of rows that were proven before anyone asked for them."""
-        rows = np.flatnonzero(outcome.upper == np.inf)
-        for one, some in by_target(target[rows], rows.size) if rows.size else ():
-            local = rows[some]
-            job = Job(self, self.prepared(one), points[local], local, outcome, keep=False)
-            job.reached(job.left, job.today(job.left) + job.error, np.zeros(0, np.intp), Stage.NONE)
+        missing = np.flatnonzero(outcome.upper == np.inf)
+        for one, some in by_target(target[missing], missing.size) if missing.size else ():
+            prepared = self.prepared(one)
+            for rows in cut(missing[some], self.chunk):
+                today = to_numpy(prepared.today(self.convert(points[rows])))
+                outcome.upper[rows] = today.min(axis=1) + prepared.error(points[rows])
 
     @quiet()
     def least(
@@ -284,20 +273,15 @@ class Engine:
             lower = balls.least_margins(self.network, self.changes, points, [margin])[:, 0]
             return lower, np.full(n, np.inf) if hidden else lower + 4.0 * error
         lower, upper = np.empty(n), np.empty(n)
-        for part in self.chunks(n, max(hidden, default=None)):
-            chunk = self.convert(points[part])
-            lower[part] = to_numpy(prepared.least(chunk))[:, 0]
-            upper[part] = to_numpy(attack(layers, chunk)[0]) if hidden else lower[part]
+        for rows in cut(np.arange(n), self.chunk):
+            chunk = self.convert(points[rows])
+            lower[rows] = to_numpy(prepared.least(chunk))[:, 0]
+            upper[rows] = to_numpy(attack(layers, chunk)[0]) if hidden else lower[rows]
         lower, upper = lower - error, upper + error
-        short = (
-            np.flatnonzero(upper - lower > tol)
-            if exact and len(hidden) > 1
-            else np.zeros(0, dtype=np.intp)
-        )
-        for part in self.chunks(short.size, sum(hidden)):
+        short = np.flatnonzero((upper - lower > tol) & (exact and len(hidden) > 1))
+        for rows in cut(short, self.group):
             if deadline.over:
                 break
-            rows = short[part]
             gap = np.maximum(tol - 2.0 * error[rows], 0.5 * tol)
             search = Search(layers, self.convert(points[rows]), upper[rows], error[rows], gap=gap)
             search.run(_MOST_NODES, deadline)
@@ -305,9 +289,9 @@ class Engine:
         return lower, upper
 
 
-def _greatest(points: Floats) -> float:
-    """The greatest |x|."""
-    return max(float(points.max()), -float(points.min()))
+def cut(rows: Rows, size: int) -> list[Rows]:
+    """So many rows at a time."""
+    return np.split(rows, range(size, len(rows), size)) if len(rows) else []
 
 
 def by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows]]:
@@ -323,212 +307,177 @@ class Job:
     """Rows with one target class on their way down the table."""
 
     def __init__(
-        self,
-        engine: Engine,
-        prepared: PreparedTarget,
-        points: Floats,
-        rows: Rows,
-        outcome: Outcome,
-        keep: bool,
+        self, engine: Engine, prepared: PreparedTarget, points: Floats, keep: bool
     ) -> None:
-        self.engine, self.prepared, self.outcome, self.keep = engine, prepared, outcome, keep
-        self.points, self.rows = points, rows
-        n, k = rows.shape[0], len(prepared.margins)
-        # The rows that were open when they were last looked at; none is ever opened again.
+        self.engine, self.prepared, self.points, self.keep = engine, prepared, points, keep
+        n, k = points.shape[0], len(prepared.margins)
+        self.outcome = Outcome.empty(n)
+        # The rows that were open when the last stage had ended; none is ever opened again.
         self.left = np.arange(n)
         # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
-        # Whether interval bounds have been taken; what rounding may do to them and to today's margins.
-        self.bounded, self.error = False, np.empty(n)
-        for part in engine.chunks(n):
-            self.error[part] = forward_error(prepared.norms, _greatest(points[part]))
         self.searches: list[tuple[int, Rows, Search]] = []
 
-    def at(self, local: Rows) -> Any:
-        """Where some rows are in the outcome; all of them together need not be picked out."""
-        if local.size == self.outcome.verdict.size:
-            return slice(None)
-        return local if self.rows.size == self.outcome.verdict.size else self.rows[local]
+    def passed(self, network: Callable[[Array], Array], rows: Any) -> Floats:
+        """What a pass makes of some rows."""
+        points, engine = self.points[rows], self.engine
+        margins = np.empty((len(points), self.lower.shape[1]))
+        for start in range(0, len(points), engine.chunk):
+            part = slice(start, start + engine.chunk)
+            margins[part] = to_numpy(network(engine.convert(points[part])))
+        return margins
 
-    def open(self, k: int | None = None) -> Rows:
-        """The rows that are not settled; with `k`, those whose k-th margin is not proven either."""
-        self.left = self.left[self.outcome.verdict[self.at(self.left)] == 0]
-        return self.left if k is None else self.left[~self.proven[self.left, k]]
-
-    def some(self, local: Rows) -> Floats:
-        """The points of some rows."""
-        return self.points if local.size == self.rows.size else self.points[local]
-
-    def today(self, local: Rows) -> Floats:
-        """The least of today's margins of some rows."""
-        points, least = self.some(local), np.empty(local.size)
-        for part in self.engine.chunks(local.size):
-            margins = to_numpy(self.prepared.today(self.engine.convert(points[part])))
-            least[part] = margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
-        return least
+    def open(self, k: int) -> Rows:
+        """The rows that are not settled and whose k-th margin is not proven."""
+        waiting = (self.outcome.verdict[self.left] == 0) & ~self.proven[self.left, k]
+        return np.asarray(self.left[waiting])
 
     def prove(
-        self, local: Rows, k: int | slice, lower: Floats, stage: Stage, *, proven: bool = False
+        self, rows: Rows, k: int, lower: Floats, stage: Stage, *, proven: bool = False
     ) -> None:
-        """Lower bounds of the k-th margin, or of all: proven above 0, or by what else is known; robust if all are."""
-        at = slice(None) if local.size == self.rows.size else local
-        self.lower[at, k] = np.maximum(self.lower[at, k], lower)
-        known, proves = self.lower[at], (lower > 0.0) | proven
-        alone = known.shape[1] == 1
-        self.outcome.lower[self.at(local)] = known[:, 0] if alone else known.min(axis=1)
-        self.proven[at, k] |= proves
-        new = local[proves if proves.ndim == 1 else proves[:, 0] if alone else proves.any(axis=1)]
-        new = new if alone else new[self.proven[new].all(axis=1)]
-        self.outcome.mark(self.at(new), ROBUST, stage)
+        """Lower bounds of the k-th margin of some rows: proven above 0, or by what else is known; robust if all are."""
+        self.lower[rows, k] = np.maximum(self.lower[rows, k], lower)
+        self.outcome.lower[rows] = self.lower[rows].min(axis=1)
+        new = rows[(lower > 0.0) | proven]
+        self.proven[new, k] = True
+        self.outcome.mark(new[self.proven[new].all(axis=1)], ROBUST, stage)
 
-    def reached(self, local: Rows, upper: Floats, broken: Any, stage: Stage) -> Rows:
-        """Write down margins that some network in Δ does not exceed, and the rows that they break."""
-        at = self.at(local)
-        self.outcome.upper[at] = np.minimum(self.outcome.upper[at], upper)
-        lost: Rows = self.rows[local[broken]]
-        self.outcome.mark(lost, NOT_ROBUST, stage)
-        return lost
-
-
-def _forward(job: Job, deadline: Deadline) -> None:
-    # Where most rows are accepted, few of them are left to ask about once those with good bounds are proven.
-    few = job.left[:: job.left.size // _FEW + 1]
-    if np.count_nonzero(job.today(few) > 0.0) > few.size // 2:
-        _interval(job, deadline)
-    rows = job.open()
-    least, error = job.today(rows), job.error[rows]
-    lost = job.reached(rows, least + error, least < -error, Stage.FORWARD)
-    # Of rows that today's network loses nobody asks how low they get, whatever rows there are beside them.
-    job.outcome.lower[lost] = -np.inf
+    def reached(
+        self,
+        rows: Rows,
+        k: int,
+        upper: Floats,
+        broken: NDArray[np.bool_],
+        sides: Values,
+        stage: Stage,
+    ) -> None:
+        """Write down margins that some network in Δ does not exceed; of the rows that it breaks, its sides."""
+        self.outcome.upper[rows] = np.minimum(self.outcome.upper[rows], upper)
+        self.outcome.mark(rows[broken], NOT_ROBUST, stage)
+        self.outcome.add_sides(rows[broken], self.prepared.margins[k], sides)
 
 
-def _interval(job: Job, deadline: Deadline) -> None:
-    engine, prepared, rows = job.engine, job.prepared, job.open()
-    if job.bounded:
-        return
-    job.bounded = True
-    stage = Stage.INTERVAL if engine.network.hidden else Stage.CLOSED_FORM
-    points, error = job.some(rows), job.error[rows]
-    lower = np.empty((rows.size, len(prepared.margins)))
-    for part in engine.chunks(
-        rows.size, None if engine.network.rectified else max(engine.network.hidden)
-    ):
-        lower[part] = to_numpy(prepared.least(engine.convert(points[part])))
-    lower -= error[:, None]
-    job.prove(rows, slice(None), lower, stage)
-    if not engine.network.hidden and not engine.ball:
-        for k, margin in enumerate(prepared.margins):
-            broken = lower[:, k] < -WITNESS_SAFETY * error
-            lost = job.reached(rows, lower[:, k] + 2.0 * error, broken, stage)
-            job.outcome.add_sides(lost, margin, np.zeros((lost.size, 0)))
+def _plain(job: Job, deadline: Deadline) -> None:
+    """Forward pass and interval bound. No row is settled by both, so that their order shows in nothing but time."""
+    engine, prepared, outcome, everyone = job.engine, job.prepared, job.outcome, slice(None)
+    error = np.empty(job.left.size)
+    for start in range(0, job.left.size, engine.chunk):
+        part = slice(start, start + engine.chunk)
+        error[part] = prepared.error(job.points[part])
+    few = _least(job.passed(prepared.today, slice(None, None, job.left.size // _SAMPLED + 1)))
+    if 2 * np.count_nonzero(few > 0.0) > few.size:
+        # Where most rows are accepted, most may be proven, and nobody asks what their margins are today.
+        job.lower[:] = job.passed(prepared.least, everyone) - error[:, None]
+        left = np.flatnonzero(~(_least(job.lower) > 0.0))
+        outcome.upper[left] = _least(job.passed(prepared.today, left)) + error[left]
+    else:
+        outcome.upper[:] = _least(job.passed(prepared.today, everyone)) + error
+        left = np.flatnonzero(~(outcome.upper < 0.0))
+        job.lower[left] = job.passed(prepared.least, left) - error[left, None]
+    # Of rows that today's network loses nobody asks how low they get.
+    lost, hidden = outcome.upper < 0.0, engine.network.hidden
+    job.lower[lost] = -np.inf
+    outcome.lower[:] = _least(job.lower)
+    np.greater(job.lower, 0.0, out=job.proven)
+    stage = Stage.INTERVAL if hidden else Stage.CLOSED_FORM
+    outcome.mark(lost, NOT_ROBUST, Stage.FORWARD)
+    outcome.mark(outcome.lower > 0.0, ROBUST, stage)
+    rows = np.flatnonzero(~lost) if not hidden and not engine.ball else left[:0]
+    for k in range(job.lower.shape[1] if rows.size else 0):
+        least, slack = job.lower[rows, k], error[rows]
+        broken = (least < -WITNESS_SAFETY * slack) & (outcome.verdict[rows] == 0)
+        sides = np.zeros((np.count_nonzero(broken), 0))
+        job.reached(rows, k, least + 2.0 * slack, broken, sides, stage)
+
+
+def _least(margins: Array) -> Array:
+    """Of each row the least of its margins, of which there is mostly one."""
+    return margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
 
 
 def _attack(job: Job, deadline: Deadline) -> None:
     engine, prepared = job.engine, job.prepared
     for k, layers in enumerate(prepared.layers if engine.network.hidden else ()):
-        rows = job.open(k)
-        if prepared.interval is not None and rows.size > _MANY:
-            # What breaks some rows breaks most of the others, too.
-            few = engine.convert(job.points[rows[:: rows.size // _FEW]])
-            margins, sides = map(to_numpy, attack(layers, few, 2))
-            chosen = sides.mean(axis=0) < 0.0
-            network = one_network(layers, chosen, engine.convert)
-            _break(job, k, network, tuple(np.where(chosen, -1, 1)))
-            missed = margins[to_numpy(network(few))[:, 0] >= 0.0]
-            if len(layers.hidden) == 2 and 2 * np.count_nonzero(missed < 0.0) <= missed.size:
-                # What is left are mostly rows to prove, and the linear bound meets networks as well.
-                continue
-        _break(job, k)
-
-
-def _break(job: Job, k: int, network: Passes | None = None, chosen: tuple[int, ...] = ()) -> None:
-    """Attack the open rows: with one network for all, whose sides are known, or with the best responses of each."""
-    layers, rows = job.prepared.layers[k], job.open(k)
-    for part in job.engine.chunks(rows.size):
-        points = job.points[rows[part]]
-        error = forward_error(layers.norms, _greatest(points))
-        there, clear = job.engine.convert(points), -WITNESS_SAFETY * error
-        margins, sides = (
-            (network(there)[:, 0], chosen) if network else attack(layers, there, 2, clear)
-        )
-        margins = to_numpy(margins)
-        broken = np.flatnonzero(margins < clear)
-        lost = job.reached(rows[part], margins + error, broken, Stage.ATTACK)
-        own = np.tile(sides, (lost.size, 1)) if network else to_numpy(take_rows(sides, broken))
-        job.outcome.add_sides(lost, job.prepared.margins[k], own)
+        for alone in (False, True) if prepared.suspects else (True,):
+            for rows in cut(job.open(k), engine.chunk):
+                points = job.points[rows]
+                error = prepared.error(points)
+                there, clear = engine.convert(points), -WITNESS_SAFETY * error
+                if alone:
+                    margins, sides = map(to_numpy, attack(layers, there, 2, clear))
+                else:
+                    chosen, network = prepared.suspects[k]
+                    margins = to_numpy(network(there))[:, 0]
+                    sides = np.broadcast_to(chosen, (rows.size, chosen.size))
+                broken = margins < clear
+                job.reached(rows, k, margins + error, broken, sides[broken], Stage.ATTACK)
 
 
 def _linear(job: Job, deadline: Deadline) -> None:
     engine = job.engine
-    for k, layers in enumerate(job.prepared.layers):
-        rows = job.open(k)
-        for part in engine.chunks(
-            rows.size if len(layers.hidden) > 1 else 0, sum(engine.network.hidden)
-        ):
+    for k, layers in enumerate(job.prepared.layers if len(engine.network.hidden) > 1 else ()):
+        for rows in cut(job.open(k), engine.group):
             if deadline.over:
                 return
-            local = rows[part]
-            points = job.points[local]
+            points = job.points[rows]
             error = np.asarray(forward_error(layers.norms, np.abs(points).max(axis=1)))
-            upper = job.outcome.upper[job.at(local)]
+            upper = job.outcome.upper[rows]
             search = Search(layers, engine.convert(points), upper, error, keep=job.keep)
             search.root_bounds()
-            _take_over(job, k, local, search, Stage.LINEAR)
+            _take_over(job, k, rows, search, Stage.LINEAR)
             if search.stack:
-                job.searches.append((k, local, search))
+                job.searches.append((k, rows, search))
 
 
 def _branch(job: Job, deadline: Deadline) -> None:
-    for k, local, search in job.searches:
+    for k, rows, search in job.searches:
         # Rows that are settled by another margin are left out.
-        search.done[job.outcome.verdict[job.rows[local]] != 0] = True
+        search.done[job.outcome.verdict[rows] != 0] = True
         search.branch(_MOST_NODES, deadline)
-        _take_over(job, k, local, search, Stage.BRANCH)
+        _take_over(job, k, rows, search, Stage.BRANCH)
     job.searches = []
 
 
-def _take_over(job: Job, k: int, local: Rows, search: Search, stage: Stage) -> None:
+def _take_over(job: Job, k: int, rows: Rows, search: Search, stage: Stage) -> None:
     """What a search knows by now of its rows."""
-    margin, free = job.prepared.margins[k], job.outcome.verdict[job.rows[local]] == 0
-    broken = search.broken & free & (not job.engine.ball)
+    broken = search.broken & (job.outcome.verdict[rows] == 0)
     if not job.engine.ball:
-        lost = job.reached(local, search.upper, broken, stage)
-        job.outcome.add_sides(lost, margin, search.sides(np.flatnonzero(broken)))
-    closed = np.flatnonzero(search.closed & ~broken & free)
-    job.prove(local[closed], k, search.lower[closed], stage)
-    rest = np.flatnonzero(~search.closed)
-    job.prove(local[rest], k, np.minimum(search.root_bound[rest], 0.0), stage)
+        job.reached(rows, k, search.upper, broken, search.sides(np.flatnonzero(broken)), stage)
+    closed = search.closed & (job.outcome.verdict[rows] == 0)
+    lower = np.where(closed, search.lower, np.minimum(search.root_bound, 0.0))
+    job.prove(rows, k, lower, stage)
     for leaves in search.leaves:
-        job.outcome.add_leaves(margin, replace(leaves, row=job.rows[local[leaves.row]]))
+        job.outcome.add_leaves(job.prepared.margins[k], replace(leaves, row=rows[leaves.row]))
     search.leaves.clear()
 
 
 def _ball(job: Job, deadline: Deadline) -> None:
-    engine, local = job.engine, job.open()
-    lower = balls.least_margins(
-        engine.network, engine.changes, job.points[local], job.prepared.margins
-    )
+    engine, rows = job.engine, job.left
     stage = Stage.BALL if engine.network.hidden else Stage.CLOSED_FORM
-    job.prove(local, slice(None), lower, stage)
+    lower = balls.least_margins(
+        engine.network, engine.changes, job.points[rows], job.prepared.margins
+    )
+    for k in range(lower.shape[1]):
+        job.prove(rows, k, lower[:, k], stage)
 
 
 def _ball_attack(job: Job, deadline: Deadline) -> None:
-    engine = job.engine
+    engine, outcome = job.engine, job.outcome
     stage = Stage.ATTACK if engine.network.hidden else Stage.CLOSED_FORM
-    for one in job.open():
+    for one in job.left:
         for k in np.argsort(job.lower[one]):
             if deadline.over:
                 return
-            margin = job.prepared.margins[k]
+            margin, x = job.prepared.margins[k], job.points[one]
             if job.proven[one, k]:
                 continue
-            x = job.points[one]
             lower, witness = balls.refine(
                 engine.network, engine.changes, x, margin, goal=0.0, deadline=deadline
             )
             if witness is not None and flips(witness, margin, x):
-                (row,) = job.reached(np.array([one]), np.zeros(1), np.ones(1, dtype=bool), stage)
-                job.outcome.networks[int(row)] = (margin, witness)
+                outcome.upper[one] = min(outcome.upper[one], 0.0)
+                outcome.mark(one, NOT_ROBUST, stage)
+                outcome.networks[int(one)] = (margin, witness)
                 break
             job.prove(np.array([one]), int(k), np.array([lower]), Stage.BALL)
 
@@ -541,20 +490,18 @@ def _exact(job: Job, deadline: Deadline) -> None:
     engine = job.engine
     for k, margin in enumerate(job.prepared.margins):
         layers = job.prepared.layers[k]
-        for one in job.open(k):
+        for row in cut(job.open(k), 1):
             if deadline.over:
                 return
-            answer = Exact(engine.network, engine.changes, layers, margin, job.points[one]).settle(
-                deadline
-            )
-            here, row = np.array([one]), int(job.rows[one])
+            x = job.points[row[0]]
+            answer = Exact(engine.network, engine.changes, layers, margin, x).settle(deadline)
             if isinstance(answer, dict):
-                job.outcome.trees[row, margin.above, margin.below] = answer
+                job.outcome.trees[int(row[0]), margin.above, margin.below] = answer
                 # A margin of exactly 0 that keeps the class is proven, too.
-                job.prove(here, k, np.array([max(answer["bound"], 0.0)]), Stage.EXACT, proven=True)
+                job.prove(row, k, np.array([max(answer["bound"], 0.0)]), Stage.EXACT, proven=True)
             elif answer is not None and not engine.ball:
-                job.reached(here, np.array([0.0]), np.ones(1, dtype=bool), Stage.EXACT)
-                job.outcome.add_sides(np.array([row]), margin, answer[None, :])
+                broken = np.ones(1, dtype=bool)
+                job.reached(row, k, np.zeros(1), broken, answer[None, :], Stage.EXACT)
 
 
 _MOST_NODES = 2**18
@@ -562,7 +509,7 @@ _MOST_NODES = 2**18
 TABLE = (
     Step(
         Stage.FORWARD,
-        _forward,
+        _plain,
         False,
         True,
         "one forward pass",
@@ -570,7 +517,7 @@ TABLE = (
     ),
     Step(
         Stage.INTERVAL,
-        _interval,
+        None,
         True,
         False,
         "one pass of twice the width",
@@ -593,7 +540,7 @@ TABLE = (
         _attack,
         False,
         True,
-        "two best responses",
+        "one pass, two best responses",
         "a network in Δ that breaks it",
         ball=False,
     ),

@@ -49,32 +49,11 @@ class NoProofError(checker.CheckError):
     """There is no proof, or none in a form that the checker takes."""
 
 
-def plain_model(classifier: Classifier) -> checker.PlainModel | checker.PlainTrees:
-    """A network, or trees, as the checker reads them."""
+def parameters(classifier: Classifier) -> Document:
+    """A network, or trees, as an object of JSON."""
     if isinstance(classifier, TreeEnsemble):
-        return _checker_trees(classifier, checker.canonical(classifier.classes.tolist()))
-    return checker_model(as_network(classifier))
-
-
-@lru_cache(maxsize=8)
-def _checker_trees(trees: TreeEnsemble, _: str) -> checker.PlainTrees:
-    # As a file would have it.
-    return checker.PlainTrees(json.loads(checker.canonical(tree_document(trees))))
-
-
-def checker_model(network: Network) -> checker.PlainModel:
-    """A network as the checker reads it."""
-    # Equal networks may differ in the types of their classes, and with that in the names.
-    return _checker_model(network, checker.canonical(network.classes.tolist()))
-
-
-@lru_cache(maxsize=8)
-def _checker_model(network: Network, _: str) -> checker.PlainModel:
-    return checker.PlainModel.read(parameters(network))
-
-
-def parameters(network: Network) -> Document:
-    """A network as an object of JSON."""
+        return tree_document(classifier)
+    network = as_network(classifier)
     return {
         "format": "holdfast-network",
         "version": 1,
@@ -83,6 +62,21 @@ def parameters(network: Network) -> Document:
         "weights": [*map(np.ndarray.tolist, network.weights)],
         "biases": [*map(np.ndarray.tolist, network.biases)],
     }
+
+
+def plain_model(classifier: Classifier) -> Any:
+    """A network, or trees, as the checker reads them."""
+    model = classifier if isinstance(classifier, TreeEnsemble) else as_network(classifier)
+    # Equal models may differ in the types of their classes, and with that in the names.
+    return _plain_model(model, checker.canonical(model.classes.tolist()))
+
+
+@lru_cache(maxsize=8)
+def _plain_model(model: Network | TreeEnsemble, _: str) -> Any:
+    if isinstance(model, Network):
+        return checker.PlainModel.read(parameters(model))
+    # As a file would have it.
+    return checker.PlainTrees(json.loads(checker.canonical(parameters(model))))
 
 
 class Exact:
@@ -101,7 +95,7 @@ class Exact:
         alone = int(network.n_outputs == 1)
         target = margin.above + alone
         self.rival = margin.below + alone
-        model = checker_model(network)
+        model = plain_model(network)
         read = checker.read_changes(changes.to_dict(), model)
         self.question = checker.Question(model, read, x.tolist(), target)
         self.visited = 0
@@ -111,30 +105,23 @@ class Exact:
 
         Neither where no counter-model can be represented, or time is up.
         """
-        part = self._with_bound(method="interval")
+        part = self._by_bound()
         if part is not None:
             return part
-        chosen = (
-            attack(self.layers, self.x[None, :], rounds=4)[1][0]
-            if self.layers.hidden
-            else np.zeros(0)
-        )
-        broken = self._breaks(chosen.astype(np.float64))
-        if broken is not None or len(self.layers.hidden) < 2:
-            return broken
-        return self._by_cases(deadline, max_cases)
+        chosen = np.zeros(0)
+        if self.layers.hidden:
+            chosen = attack(self.layers, self.x[None, :], rounds=4)[1][0].astype(np.float64)
+        if self._breaks(chosen):
+            return chosen
+        return self._by_cases(deadline, max_cases, []) if len(self.layers.hidden) > 1 else None
 
     def proof(self, branches: list[_Branch], max_cases: int) -> Document:
         """The part of a certificate for a margin that is proven: by closed branches of a search, if there are any."""
-        for method in ("interval", "ball")[: 1 + (self.changes.norm in (1.0, 2.0))]:
-            part = self._with_bound(method=method)
-            if part is not None:
-                return part
-        proven = (
-            self._by_cases(NO_LIMIT, max_cases, branches)
-            if branches
-            else self.settle(NO_LIMIT, max_cases)
-        )
+        proven: Document | Floats | None = self._by_bound()
+        if proven is None and branches:
+            proven = self._by_cases(NO_LIMIT, max_cases, branches)
+        elif proven is None:
+            proven = self.settle(NO_LIMIT, max_cases)
         if not isinstance(proven, dict):
             raise NoProofError(
                 f"a proof takes more than {max_cases} cases; max_cases= allows more, unless what proves it has "
@@ -142,18 +129,25 @@ class Exact:
             )
         return proven
 
+    def _by_bound(self) -> Document | None:
+        for method in ("interval", "ball")[: 1 + (self.changes.norm in (1.0, 2.0))]:
+            part = self._with_bound(method=method)
+            if part is not None:
+                return part
+        return None
+
+    def _by_cases(
+        self, deadline: Deadline, max_cases: int, branches: list[_Branch]
+    ) -> Document | Floats | None:
+        tree = self._tree(self.question.ranges, deadline, max_cases, branches)
+        return self._with_bound(method="cases", tree=tree) if isinstance(tree, dict) else tree
+
     def _with_bound(self, **part: Any) -> Document | None:
         """A part with what it proves, if that is enough."""
         part = {"rival": self.rival, **part}
         bound = self.question.bound(part)
         enough = self.question.suffices(self.rival, bound)
         return {**part, "bound": checker.float_below(bound)} if enough else None
-
-    def _by_cases(
-        self, deadline: Deadline, max_cases: int, branches: list[_Branch] | None = None
-    ) -> Document | Floats | None:
-        tree = self._tree(self.question.ranges, {}, deadline, max_cases, branches or [])
-        return self._with_bound(method="cases", tree=tree) if isinstance(tree, dict) else tree
 
     def leaf(self, case: checker.Ranges, lower: Values, upper: Values) -> Document | None:
         """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
@@ -166,15 +160,14 @@ class Exact:
                 return {"lower": low, "upper": high, "denominator": unit}
         return None
 
-    def _breaks(self, chosen: Floats) -> Floats | None:
+    def _breaks(self, chosen: Floats) -> bool:
         radii = self.changes.layer_radii(self.network)
         witness = build_witness(self.network, radii, self.margin, self.x, chosen)
-        return chosen if flips(witness, self.margin, self.x) else None
+        return flips(witness, self.margin, self.x)
 
     def _tree(
         self,
         case: checker.Ranges,
-        decided: dict[tuple[int, int], int],
         deadline: Deadline,
         max_cases: int,
         branches: list[_Branch],
@@ -192,20 +185,20 @@ class Exact:
                 return None
             leaf = self.leaf(case, *branches[0][1:]) if branches else None
             # A bound that rounding the multipliers has spoilt is found again by a program.
-            answer = self.proposed(case, decided) if leaf is None else leaf
+            answer = self.proposed(case) if leaf is None else leaf
             if not isinstance(answer, tuple):
                 return answer
             i, j = answer
         bottom, top = case[i][j]
         if not bottom < 0 < top:
             # In whole numbers the range is a hair narrower, and only one of the cases is left.
-            return self._tree(case, decided, deadline, max_cases, halves[bottom >= 0])
+            return self._tree(case, deadline, max_cases, halves[bottom >= 0])
         node: Document = {"split": [i, j]}
-        ends = ("below", -1, (bottom, 0)), ("above", 1, (0, top))
-        for (name, side, range_), half in zip(ends, halves, strict=True):
+        ends = ("below", (bottom, 0)), ("above", (0, top))
+        for (name, range_), half in zip(ends, halves, strict=True):
             cut = [list(layer) for layer in case]
             cut[i][j] = range_
-            branch = self._tree(cut, {**decided, (i, j): side}, deadline, max_cases, half)
+            branch = self._tree(cut, deadline, max_cases, half)
             if not isinstance(branch, dict):
                 return branch
             node[name] = branch
@@ -227,13 +220,11 @@ class Exact:
         sizes = enumerate(self.network.hidden)
         return [(i, j) for i, size in sizes if i for j in range(size)][neuron], halves
 
-    def proposed(
-        self, case: checker.Ranges, decided: dict[tuple[int, int], int]
-    ) -> Document | Floats | tuple[int, int] | None:
+    def proposed(self, case: checker.Ranges) -> Document | Floats | tuple[int, int] | None:
         """What a program makes of a case: the leaf that proves it, sides that break the margin, or where to split."""
         one = 1 << self.question.fine
         ranges = [np.array([(bottom / one, top / one) for bottom, top in layer]) for layer in case]
-        solved = propose(self.layers, ranges, decided)
+        solved = propose(self.layers, ranges)
         if solved is None:
             return None
         leaf = self.leaf(case, solved.lower, solved.upper)
@@ -245,7 +236,7 @@ class Exact:
         corner = np.where(low, self.layers.hidden[0].sides(points)[0], solved.values[0])
         chosen = sides(self.layers, points, corner, np.concatenate(solved.sides)[None, :])[0]
         for option in (chosen, self._at_worst(chosen)):
-            if self._breaks(option) is not None:
+            if self._breaks(option):
                 return option
         return solved.loosest
 

@@ -18,16 +18,16 @@ def least_margins(network: Classifier, targets: ArrayLike, points: Floats) -> Fl
     >>> least_margins(net, 0, np.array([[0.5], [2.0]])), least_margins(net, [0, 2], np.array([[0.5], [2.0]]))
     (array([0.5, 2. ]), array([ 0.5, -4. ]))
     """
-    return _rivals(network, _one_each(targets, points), points)[0]
+    return _rivals(network, targets, points)[0]
 
 
 def margin_slopes(network: Network, targets: ArrayLike, points: Floats) -> Pair:
     """The margins, (n,), and their gradients with respect to the points, (n, d)."""
-    wanted = _one_each(targets, points)
-    values, rivals = _rivals(network, wanted, points)
+    values, rivals = _rivals(network, targets, points)
     if network.n_outputs == 1:
-        return values, network.input_gradient(points) * np.where(wanted == 1, 1.0, -1.0)[:, None]
-    return values, network.input_gradient(points, wanted, minus=rivals)
+        signs = np.where(np.asarray(targets) == 1, 1.0, -1.0)
+        return values, network.input_gradient(points) * signs.reshape(-1, 1)
+    return values, network.input_gradient(points, targets, minus=rivals)
 
 
 def rounding_of_margins(network: Network, points: Floats) -> Floats:
@@ -39,16 +39,12 @@ def rounding_of_margins(network: Network, points: Floats) -> Floats:
     return np.asarray(2.0 * terms * np.finfo(np.float64).eps * sizes.max(axis=1))
 
 
-def _one_each(targets: ArrayLike, points: Floats) -> Ints:
-    return np.broadcast_to(np.asarray(targets, dtype=np.intp), (points.shape[0],))
-
-
-def _rivals(network: Classifier, targets: Ints, points: Floats) -> tuple[Floats, Ints]:
-    logits = network.logits(points)
+def _rivals(network: Classifier, targets: ArrayLike, points: Floats) -> tuple[Floats, Ints]:
+    logits, wanted = network.logits(points), np.asarray(targets, dtype=np.intp)
     if network.n_outputs == 1:
-        return np.where(targets == 1, logits[:, 0], -logits[:, 0]), 1 - targets
+        return np.where(wanted == 1, logits[:, 0], -logits[:, 0]), 1 - wanted
     rows = np.arange(points.shape[0])
-    own = logits[rows, targets]
-    logits[rows, targets] = -np.inf
+    own = logits[rows, wanted]
+    logits[rows, wanted] = -np.inf
     rivals = logits.argmax(axis=1)
     return own - logits[rows, rivals], rivals

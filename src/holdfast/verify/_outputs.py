@@ -81,7 +81,7 @@ def output_bounds(
     check_changes(changes)
     table = read_table(model, X, space)
     engine = Engine(table.network, changes)
-    engine.check_scale(table.points)
+    engine.prepared(0).error(table.points)
     return logit_ranges(engine, table.points, positive_number(tol, "tol"), exact=method == "exact")
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import CHUNK, Floats, Network
+from holdfast._network import Floats, Network
 from holdfast._parallel import jobs, spread
 from holdfast._progress import no_bar, progress_bar
 from holdfast._shown import HEAD, Shown, Summary, draw
@@ -30,9 +30,9 @@ from holdfast.importers import Model, load_model
 from holdfast.verify._attack import attack
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._deciders import decider_for, toward
-from holdfast.verify._engine import Engine, by_target, quiet
+from holdfast.verify._engine import Engine, by_target, cut, quiet
 from holdfast.verify._inputs import Space, check_changes, read_table, read_targets
-from holdfast.verify._search import WITNESS_SAFETY, Search
+from holdfast.verify._search import WITNESS_SAFETY, Search, reach
 from holdfast.verify._verdict import NOT_ROBUST, ROBUST
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ Rows = NDArray[np.intp]
 
 # How often the counter-model of a failed attack or proof is followed.
 _ROUNDS = 12
-# Branches that a proof may take, and values of searched layers that are searched together.
-_PROOF_NODES, _WIDE = 50_000, 2**15
+# Branches that a proof may take.
+_PROOF_NODES = 50_000
 # Seconds in which a stubborn row's bounds are halved; in a p-norm, where that is all there is, more.
 _PATIENCE, _BALL_PATIENCE = 0.3, 2.0
 # Where no counter-model is met up to this radius (times the largest parameter), what is proven there is all there is.
@@ -66,7 +66,9 @@ class CertifiedRadius(Shown):
     @property
     def met(self) -> NDArray[np.bool_]:
         """Where the radius is as tight as was asked; or infinite, and proven to be."""
-        return np.asarray((self.lower == np.inf) | (self.upper <= self.lower + self.tol))
+        # The difference of two that are near is exact; lower + tol would round.
+        with np.errstate(invalid="ignore"):
+            return np.asarray((self.lower == np.inf) | (self.upper - self.lower <= self.tol))
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""
@@ -197,7 +199,7 @@ def radius_of_points(
     network = model.network
     engine = Engine(network, PlausibleChanges(1.0, norm, biases))
     if n:
-        engine.check_scale(points)
+        engine.prepared(0).error(points)
     lower, upper = np.empty(n), np.empty(n)
     for k, rows in by_target(targets, n) if n else ():
         if not network.hidden:
@@ -210,7 +212,7 @@ def radius_of_points(
         lower[rows], upper[rows], left = 0.0, math.inf, rows
         if not engine.ball:
             # Groups of rows are the same however many workers there are, and so are their radii.
-            groups = [rows[i : i + engine.group] for i in range(0, len(rows), engine.group)]
+            groups = cut(rows, engine.group)
             rays = partial(_rays, engine, k, tol, done if len(groups) == 1 else no_bar)
             parts = (points[group] for group in groups)
             ends = map(rays, parts) if len(groups) == 1 else spread(rays, parts)
@@ -295,7 +297,7 @@ class _Rays:
     def __init__(
         self, engine: Engine, target: int, points: Floats, tol: float, done: Callable[[int], object]
     ) -> None:
-        self.points, self.tol, self.done = points, tol, done
+        self.engine, self.points, self.tol, self.done = engine, points, tol, done
         self.layers = engine.prepared(target).layers
         self.size = np.abs(points).max(axis=1)
         # What bounds rounding where nothing moves, and how much more of it a radius of 1 makes.
@@ -370,11 +372,10 @@ class _Rays:
         """Every rival's margin on these sides at each row's radius, (k, n)."""
         margins = []
         for k in range(len(self.layers)):
-            layers, values, start = self._at(k, radius), self.points[rows], 0
-            for layer, relu in zip(layers.hidden, layers.relus, strict=True):
-                side = chosen[:, start : (start := start + layer.weight.shape[0])]
-                values = activated(layer.on_side(values, side), relu)
-            margins.append(layers.reached(values))
+            layers = self._at(k, radius)
+            first, later = np.split(chosen, [layers.hidden[0].weight.shape[0]], axis=1)
+            values = layers.hidden[0].on_side(self.points[rows], first)
+            margins.append(reach(layers, activated(values, layers.relus[0]), later))
         return np.stack(margins)
 
     def _broken_at(self, rows: Rows, radius: Floats) -> NDArray[np.bool_]:
@@ -382,7 +383,7 @@ class _Rays:
         broken = np.zeros(rows.size, dtype=bool)
         for k in range(len(self.layers)):
             left = np.flatnonzero(~broken)
-            for part in (left[start : start + CHUNK] for start in range(0, left.size, CHUNK)):
+            for part in cut(left, self.engine.chunk):
                 here, layers = rows[part], self._at(k, radius[part])
                 margin, chosen = attack(layers, self.points[here])
                 clear = -WITNESS_SAFETY * self._error(k, here, radius[part])
@@ -436,10 +437,9 @@ class _Rays:
     def _prove(self, rows: Rows, radius: Floats) -> Rows:
         """Prove all margins at each row's radius; the rows that a counter-model was met for instead."""
         proven, broken = np.ones(rows.size, dtype=bool), np.zeros(rows.size, dtype=bool)
-        wide = max(_WIDE // max(self.sides.shape[1], 1), 16)
         for k in range(len(self.layers)):
             left = np.flatnonzero(proven)
-            for part in (left[start : start + wide] for start in range(0, left.size, wide)):
+            for part in cut(left, self.engine.group):
                 layers, here = self._at(k, radius[part]), rows[part]
                 error = self._error(k, here, radius[part])
                 if len(layers.hidden) == 1:

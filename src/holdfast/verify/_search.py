@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from holdfast._arrays import Array, RowBatch, array_namespace, beside, row_sum, take_rows, to_numpy
 from holdfast._deadline import Deadline
 from holdfast._network import Floats
-from holdfast.bounds._layers import Box, Layers, activated
+from holdfast.bounds._layers import Box, Layers, activated, chords
 from holdfast.verify._attack import sides
 from holdfast.verify._program import propose
 
@@ -68,12 +68,15 @@ class Ranges(RowBatch):
         """Ranges layer by layer: over the box of the values before; from the third hidden layer on by walks back."""
         xp = array_namespace(start.low)
         low, high = activated(start.low, layers.relus[0]), activated(start.high, layers.relus[0])
-        ranges = cls(layers, Box(low, high), *(low[:, :0],) * 3, *(low[:, :1],) * 2)
-        most = _greatest(low, high, layers.relus[0])
-        bulk = row_sum(most)
-        for i in range(1, len(layers.hidden)):
-            layer, relu = layers.hidden[i], layers.relus[i]
+        ranges = cls(layers, Box(low, high), *(low[:, :0],) * 3, *(0.0 * low[:, :1],) * 2)
+        for i, layer in enumerate((*layers.hidden[1:], layers.margin), 1):
+            # The greatest sizes of what the layer before hands on.
+            most = high if layers.relus[i - 1] else xp.maximum(xp.abs(low), xp.abs(high))
             size, slack = layer.size(most)
+            ranges = replace(ranges, margin_size=size, bulk=ranges.bulk + row_sum(most))
+            if layer is layers.margin:
+                break
+            relu = layers.relus[i]
             least, bottom, top = layer.over(low, high)
             least, bottom, top = least - slack, bottom - slack, top + slack
             if i > 1:
@@ -83,17 +86,14 @@ class Ranges(RowBatch):
                 least = least if relu else xp.maximum(least, ends[0])
             low, high = activated(least, relu), activated(top, relu)
             low = xp.minimum(low, high)
-            most = _greatest(low, high, relu)
-            bulk = bulk + row_sum(most)
             parts: tuple[Array, ...] = (bottom if relu else least, top, size)
             if i > 1:
                 before = ranges.bottom, ranges.top, ranges.sizes
                 pairs = zip(before, parts, strict=True)
                 parts = tuple(xp.concat(pair, axis=1) for pair in pairs)
             bottom, top, sizes = parts
-            ranges = cls(layers, ranges.start, bottom, top, sizes, low[:, :1], bulk)
-        size, _ = layers.margin.size(most)
-        return replace(ranges, margin_size=size)
+            ranges = replace(ranges, bottom=bottom, top=top, sizes=sizes)
+        return ranges
 
     def on(self, convert: Any) -> Ranges:
         """The same with its arrays converted."""
@@ -112,14 +112,8 @@ class Ranges(RowBatch):
 
     @cached_property
     def chords(self) -> tuple[Array, Array]:
-        """Slope and intercept of the line above z⁺ on each range: right at both ends, however the slope was rounded."""
-        xp = array_namespace(self.top)
-        top, bottom = xp.maximum(self.top, 0.0), xp.minimum(self.bottom, 0.0)
-        width = top - bottom
-        slope = xp.where(width > 0.0, top / xp.where(width > 0.0, width, 1.0), 0.0)
-        slope = xp.where(self.bottom >= 0.0, 1.0, xp.where(self.top <= 0.0, 0.0, slope))
-        intercept = xp.maximum(-slope * bottom, (1.0 - slope) * top)
-        return slope, xp.where((self.bottom < 0.0) & (self.top > 0.0), intercept, 0.0)
+        """Those of each range."""
+        return chords(self.bottom, self.top)
 
     def shares(self) -> Array:
         """Those to begin with: where d > 0 the chord's slope, elsewhere 1."""
@@ -130,29 +124,17 @@ class Ranges(RowBatch):
 
     def case(self) -> Case:
         """What walks back need of it."""
-        xp, before, rising = (
-            array_namespace(self.top),
-            self.layers.before,
-            self.layers.wanted[1] > 0.0,
-        )
-        slope, intercept = (
-            xp.where(rising, end, line[:, before:])
-            for end, line in zip((1.0, 0.0), self.chords, strict=True)
-        )
+        xp, before, (slope, intercept) = array_namespace(self.top), self.layers.before, self.chords
+        low = self.layers.wanted[1] > 0.0
+        last = xp.where(low, 1.0, slope[:, before:]), xp.where(low, 0.0, intercept[:, before:])
         if before:
-            slope, intercept = (
-                xp.concat([line[:, :before], last], axis=1)
-                for line, last in zip(self.chords, (slope, intercept), strict=True)
-            )
+            slope = xp.concat([slope[:, :before], last[0]], axis=1)
+            intercept = xp.concat([intercept[:, :before], last[1]], axis=1)
+        else:
+            slope, intercept = last
         return Case(
             self.layers, self.start, slope, intercept, self.sizes, self.margin_size, self.bulk
         )
-
-
-def _greatest(low: Array, high: Array, relu: bool) -> Array:
-    """The greatest sizes in a box of what a layer hands on."""
-    xp = array_namespace(low)
-    return high if relu else xp.maximum(xp.abs(low), xp.abs(high))
 
 
 def _walked_ends(ranges: Ranges, i: int, size: Array) -> tuple[Array, Array]:
@@ -198,16 +180,6 @@ class Case(RowBatch):
     sizes: Array
     margin_size: Array
     bulk: Array
-
-    def limits(self, rising: Array) -> tuple[Array, Array]:
-        """Between what the shares lie."""
-        xp, slope, before = array_namespace(rising), self.slope, self.layers.before
-        if before:
-            slope = xp.concat([slope, slope[:, :before]], axis=1)
-            yes = xp.ones_like(rising[:, :before])
-            rising = xp.concat([yes, rising[:, before:], ~yes], axis=1)
-        least = xp.astype(~rising & (slope >= 0.0), slope.dtype)
-        return least, _MOST_SHARE - (_MOST_SHARE - 1.0) * xp.astype(rising, slope.dtype)
 
     def error(self, total: Array) -> Array:
         """How far rounding may carry the bound of multipliers of these sizes, (n,); whoever rounds them differently."""
@@ -341,15 +313,19 @@ def raised(case: Case, walk: Walk, cutoff: Array) -> Array | None:
     """The shares of a step upwards from a walk, towards a bound above `cutoff`; None where no share has a say."""
     xp, z = array_namespace(walk.bound), _seen(case, walk)
     line, rising = case.slope * z + case.intercept, walk.d > 0.0
-    slope, before = walk.d * line, case.layers.before
+    slope, chord, before = walk.d * line, case.slope, case.layers.before
     if before:
         # Only the share for d's own sign has a say.
-        first, second = (
-            xp.where(rising[:, :before], *pair)
-            for pair in (((walk.d * z)[:, :before], 0.0), (0.0, slope[:, :before]))
-        )
+        up = rising[:, :before]
+        first = xp.where(up, (walk.d * z)[:, :before], 0.0)
+        second = xp.where(up, 0.0, slope[:, :before])
         slope = xp.concat([first, slope[:, before:], second], axis=1)
-    least, most = case.limits(rising)
+        chord = xp.concat([chord, chord[:, :before]], axis=1)
+        yes = xp.ones_like(up)
+        rising = xp.concat([yes, rising[:, before:], ~yes], axis=1)
+    # Between what the shares lie.
+    least = xp.astype(~rising & (chord >= 0.0), chord.dtype)
+    most = _MOST_SHARE - (_MOST_SHARE - 1.0) * xp.astype(rising, chord.dtype)
     # Without the parts that would leave the range at once.
     stays = (slope > 0.0) & (walk.shares < most) | (slope < 0.0) & (walk.shares > least)
     slope = slope * xp.astype(stays, slope.dtype)
@@ -582,10 +558,9 @@ class Search:
         shut = np.flatnonzero(above & free)
         np.minimum.at(self.lower, rows[shut], bound[shut])
         if self.keep and shut.size:
-            parts = branches.decided, walk.total, walk.low
-            decided, both, low = (to_numpy(take_rows(part, shut)) for part in parts)
-            lower = np.where(low, both, 0.0)
-            self.leaves.append(Leaves(rows[shut], decided, lower, both - lower))
+            decided = to_numpy(take_rows(branches.decided, shut))
+            lower, upper = map(to_numpy, walk.take(shut).multipliers)
+            self.leaves.append(Leaves(rows[shut], decided, lower, upper))
         return replace(branches, bound=bound), np.flatnonzero(~above & free)
 
     def _best(self, score: Array) -> Rows:
@@ -679,16 +654,15 @@ class Search:
             [[ranges.start.low[0], ranges.start.high[0]], [ranges.bottom[0], ranges.top[0]]], axis=1
         ).T
         cuts = np.cumsum([layer.weight.shape[0] for layer in layers.hidden])[:-1]
-        known = {
-            place: int(choice) for place, choice in zip(places, decided[0], strict=True) if choice
-        }
-        proposal = propose(layers.at_one_scale(), np.split(ends, cuts), known)
+        proposal = propose(layers.at_one_scale(), np.split(ends, cuts))
         if proposal is None:
             self._give_up(branch.row)
             return -1
         lower, upper = proposal.lower[None, :], proposal.upper[None, :]
         bound, first = proven(ranges, lower, upper), proposal.values[0]
+        # A solver keeps to its box but for a tolerance, which is no network in Δ.
         corner = activated(first, layers.relus[0])[None, :]
+        corner = np.clip(corner, ranges.start.low, ranges.start.high)
         chosen = np.concatenate(proposal.sides)[None, :]
         self._meet(branch.row, reach(layers, corner, chosen), corner, chosen)
         if bound[0] > self._cutoff(branch.row)[0]:

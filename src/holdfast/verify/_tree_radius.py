@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast._forest import Bools, Forest
+from holdfast._forest import Bools, Forest, sum_less_dropped
 from holdfast._network import Floats, Pair
 
 # The factors within which one is looked for, and how often a bracket is halved.
@@ -98,11 +98,7 @@ class Moving:
                 early = (self.opens * (1.0 - _HAIR) <= f) & (self.opens < np.inf)
                 terms = np.minimum.reduceat(np.where(open_, terms, np.inf), self.starts, axis=1)
                 sizes = np.maximum.reduceat(np.where(early, sizes, 0.0), self.starts, axis=1)
-            total = terms.sum(axis=1)
-            if self.dropped:
-                m = terms.shape[1] - min(self.dropped, terms.shape[1])
-                greatest = np.partition(terms, m, axis=1)[:, m:] if m else terms
-                total = total - np.maximum(greatest, 0.0).sum(axis=1)
+            total = sum_less_dropped(terms, self.dropped)
             less, by = (
                 np.where(part > 0.0, factor * part, 0.0) for part in map(np.float64, self.shift)
             )
@@ -122,31 +118,19 @@ def openings(forest: Forest, X: Floats, radii: Floats) -> Floats:
     left, right = _sides(forest, value, radii)
     out = np.full(value.shape, np.inf)
     out[:, forest.roots] = 0.0
-    front = forest.roots
-    while front.size:
-        front = front[forest.feature[front] >= 0]
+    for front in forest.levels:
         for side, opens in ((forest.left, left), (forest.right, right)):
             out[:, side[front]] = np.maximum(out[:, front], opens[:, front])
-        front = np.concatenate([forest.left[front], forest.right[front]])
     return out
 
 
 def _sides(forest: Forest, value: Floats, radii: Floats) -> Pair:
     """The factors from which on each node can send each row left, and right."""
-    gaps, sets = np.isnan(value), forest.category >= 0
-    goes = np.where(gaps, forest.missing_left, value <= forest.cut)
-    codes = forest.sets.shape[1] - 1
-    for node in np.flatnonzero(sets).tolist():
-        own = value[:, node]
-        code = np.where((own >= 0.0) & (own < codes), own, codes).astype(np.intp)
-        inside = forest.sets[forest.category[node], code]
-        goes[:, node] = np.where(gaps[:, node], forest.missing_left[node], inside)
-    moves = ~gaps & (forest.numeric & (radii > 0.0) & np.isfinite(forest.threshold))
+    goes = forest.sides(slice(None), value, forest.cut, forest.cut)
+    moves = forest.numeric & (radii > 0.0) & np.isfinite(forest.threshold) & ~np.isnan(value)
     ends = []
     with np.errstate(all="ignore"):
-        for sign, own, needed in zip(
-            (1.0, -1.0), (goes, ~goes), _needed(forest, value), strict=True
-        ):
+        for sign, own, needed in zip((1.0, -1.0), goes, _needed(forest, value), strict=True):
             opens = sign * (needed - forest.threshold) / radii
             ends.append(np.where(own, 0.0, np.where(moves, np.maximum(opens, 0.0), np.inf)))
     return ends[0], ends[1]

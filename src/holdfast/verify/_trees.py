@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast._forest import Forest
+from holdfast._forest import Forest, sum_less_dropped
 from holdfast._leaf_masks import Least
 from holdfast._network import Floats, Ints, Network
 from holdfast._scored import CHECKED, Scored
@@ -99,44 +99,20 @@ class MovingTrees(ClosedForm):
             raise InvalidInputError(
                 f"leaves: expected radii whose sums stay within floating point, got {changes!r}"
             )
-        self.errors: Floats = self.forest.rounding(reach) + self.forest.sum_error(
-            np.array([self.shift * self.forest.divisor])
-        )
-
-    def _costs(self, over: Over) -> Floats:
-        """What each leaf adds to the margin at worst."""
-        return np.asarray(self._weighted(over)[0] - self._weighted_radii(over, self.radii))
-
-    def _weighted(self, over: Over) -> tuple[Floats, Floats]:
-        """What each leaf adds to the margin today, and the sizes of what that is a sum of."""
-        forest, weights = self.forest, over.weights
-        if forest.vector:
-            return forest.values @ weights, np.abs(forest.values) @ np.abs(weights)
-        value = weights[forest.output[np.maximum(forest.tree_of, 0)]] * forest.values[:, 0]
-        return value, np.abs(value)
-
-    def _weighted_radii(self, over: Over, radii: Floats) -> Floats:
-        forest, sizes = self.forest, np.abs(over.weights)
-        if forest.vector:
-            return np.asarray(sizes.sum() * radii)
-        return np.asarray(sizes[forest.output[np.maximum(forest.tree_of, 0)]] * radii)
-
-    def _spare(self, over: Over) -> float:
-        """How far a library's margin may be from the sum of its leaves, and ours from the true one."""
-        sizes = float(np.abs(over.weights) @ self.errors)
-        return 2.0 * sizes + 16.0 * 2.0**-53 * (abs(over.constant) + over.lost * self.shift)
+        # At most so large are the terms of each sum together, whatever the row.
+        self.most = self.forest.sizes(reach)[None, :] + self.shift * self.forest.divisor
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The sum of the least that each tree adds, less what is dropped and shifted."""
         X = self._read(points)
         overs = rivals(self.classifier, target)
         sums = np.stack([self._sums(X, over) for over in overs])
-        spare = np.array([[self._spare(over)] for over in overs])
+        spare = np.stack([self._spare(self.most, over) for over in overs])
         lower, upper = self._ends(sums, spare)
         near = np.flatnonzero(~(lower > 0.0) & ~(upper < 0.0))
         if near.size:
             sizes = self._sizes(X[near])
-            spare = np.stack([self._spare_at(sizes, over) for over in overs])
+            spare = np.stack([self._spare(sizes, over) for over in overs])
             lower[near], upper[near] = self._ends(sums[:, near], spare)
         return self._as_logits(lower), self._as_logits(upper)
 
@@ -163,7 +139,7 @@ class MovingTrees(ClosedForm):
                 Over(sign * unit, -sign * float(less))
                 for unit, less in zip(np.eye(forest.n_outputs), off, strict=True)
             ]
-            spare = np.stack([self._spare_at(sizes, over) for over in overs], axis=1) + votes.band
+            spare = np.stack([self._spare(sizes, over) for over in overs], axis=1) + votes.band
             sums = np.stack([self._sums(X, over) for over in overs], axis=1)
             ends.append(sign * (sums - spare))
             spares.append(2.0 * spare)
@@ -181,15 +157,15 @@ class MovingTrees(ClosedForm):
         sizes = np.tile(np.abs(forest.base) + self.shift * forest.divisor, (X.shape[0], 1))
         reach = np.abs(forest.values) + self.radii[:, None]
         for place in range(reach.shape[1]):
-            for rows, terms in forest.least(X, -reach[:, place], self.low, self.high):
+            for rows, terms in forest.least(X, -reach[:, place], *self.cuts):
                 if forest.vector:
                     sizes[rows, place] -= terms.sum(axis=1)
                 else:
                     np.subtract.at(sizes[rows].T, forest.output, terms.T)
         return np.asarray(sizes * (1.0 + 2.0**-40))
 
-    def _spare_at(self, sizes: Floats, over: Over) -> Floats:
-        """As `_spare`, from what the leaves that a row may reach add up to; ours are sums in float64."""
+    def _spare(self, sizes: Floats, over: Over) -> Floats:
+        """How far a library's margin may be from the sum of its leaves, and ours, in float64, from the true one."""
         forest, weights = self.forest, np.abs(over.weights)
         ours = 2.0**-53 * (2 * forest.n_trees + 16)
         total = sizes @ weights / forest.divisor + abs(over.constant) + over.lost * self.shift
@@ -200,13 +176,10 @@ class MovingTrees(ClosedForm):
         start = float(over.weights @ forest.base)
         key = tuple(over.weights.tolist())
         if key not in self.least:
-            self.least[key] = Least(forest, self._costs(over), self.low, self.high)
+            costs = forest.worth(over.weights, self.radii)
+            self.least[key] = Least(forest, costs, *self.cuts)
         for rows, terms in self.least[key](X):
-            total = terms.sum(axis=1)
-            m = min(self.changes.dropped, forest.n_trees)
-            if m:
-                greatest = np.partition(terms, forest.n_trees - m, axis=1)[:, forest.n_trees - m :]
-                total = total - np.maximum(greatest, 0.0).sum(axis=1)
+            total = sum_less_dropped(terms, self.changes.dropped)
             out[rows] = (start + total) / forest.divisor + over.constant - over.lost * self.shift
         return out
 
@@ -232,12 +205,13 @@ class MovingTrees(ClosedForm):
             # Nothing that moves is met: every model computes what today's computes.
             return int(self.classifier.predict_index(point[None, :])[0]) == target
         return all(
-            self._exactly(ways, over) > self._error(ways, over)
+            self._exactly(ways, over) > self._error(x, over)
             for over in rivals(self.classifier, target)
         )
 
     def _exactly(self, ways: list[list[tuple[int, ...]]], over: Over) -> Fraction:
-        terms = [min(self._term(way[-1], over) for way in tree) for tree in ways]
+        factors = self.forest.factors(over.weights)
+        terms = [min(self._term(way[-1], factors) for way in tree) for tree in ways]
         start = sum(
             (
                 Fraction(w) * Fraction(b)
@@ -252,32 +226,19 @@ class MovingTrees(ClosedForm):
             total / divisor + Fraction(over.constant) - Fraction(over.lost) * Fraction(self.shift)
         )
 
-    def _term(self, leaf: int, over: Over) -> Fraction:
-        forest, radius = self.forest, Fraction(float(self.radii[leaf]))
-        if forest.vector:
-            parts = zip(over.weights.tolist(), forest.values[leaf].tolist(), strict=True)
-            return sum(
-                (Fraction(w) * Fraction(v) - abs(Fraction(w)) * radius for w, v in parts),
-                Fraction(0),
-            )
-        weight = Fraction(float(over.weights[forest.output[forest.tree_of[leaf]]]))
-        return weight * Fraction(float(forest.values[leaf, 0])) - abs(weight) * radius
+    def _term(self, leaf: int, factors: Floats) -> Fraction:
+        radius = Fraction(float(self.radii[leaf]))
+        parts = zip(factors[leaf].tolist(), self.forest.values[leaf].tolist(), strict=True)
+        return sum(
+            (Fraction(w) * Fraction(v) - abs(Fraction(w)) * radius for w, v in parts), Fraction(0)
+        )
 
-    def _error(self, ways: list[list[tuple[int, ...]]], over: Over) -> Fraction:
-        """How far the library's sum may be from the true one at a point, over what its rows may reach."""
-        forest = self.forest
-        leaves = [way[-1] for found in ways for way in found]
-        starts = np.cumsum([0, *map(len, ways[:-1])])
-        reach = np.abs(forest.values[leaves]) + self.radii[leaves, None]
-        largest = np.maximum.reduceat(reach, starts, axis=0)
-        sizes = np.abs(forest.base) + self.shift * forest.divisor
-        if forest.vector:
-            sizes = sizes + largest.sum(axis=0)
-        else:
-            np.add.at(sizes, forest.output, largest[:, 0])
-        error = forest.sum_error(sizes * (1.0 + 2.0**-40)) @ np.abs(over.weights)
+    def _error(self, x: Floats, over: Over) -> Fraction:
+        """How far the library's sum may be from the true one at a row, over what it may reach."""
+        sizes = self._sizes(x[None, :])[0]
+        error = self.forest.sum_error(sizes) @ np.abs(over.weights)
         # The threshold is taken off in float64.
-        rounded = 4.0 * 2.0**-53 * (float(sizes.sum()) / forest.divisor + abs(over.constant))
+        rounded = 4.0 * 2.0**-53 * (float(sizes.sum()) / self.forest.divisor + abs(over.constant))
         return Fraction(float(error) + rounded + self.classifier.score.band)
 
     def counter_model(self, point: Floats, target: int) -> TreeEnsemble | None:
@@ -306,12 +267,10 @@ class MovingTrees(ClosedForm):
         forest = self.forest
         ways = forest.reachable(self.classifier.matrix(point[None, :])[0], *self.cuts)
         values, threshold = forest.values.copy(), forest.threshold.copy()
-        costs = self._costs(over)
+        costs = forest.worth(over.weights, self.radii)
         chosen = [min(tree, key=lambda way: costs[way[-1]]) for tree in ways]
-        weights = over.weights[None, :]
-        if not forest.vector:
-            weights = over.weights[forest.output[np.maximum(forest.tree_of, 0)]][:, None]
-        moved = inward(values - np.sign(weights) * self.radii[:, None], values, self.radii, forest)
+        away = np.sign(forest.factors(over.weights)) * self.radii[:, None]
+        moved = inward(values - away, values, self.radii, forest)
         values = np.where(forest.leaves[:, None], moved, values)
         for way in chosen:
             for node, below in pairwise(way):
@@ -324,10 +283,8 @@ class MovingTrees(ClosedForm):
                 values[forest.tree_of == tree] = 0.0
         other = forest.changed(values, threshold)
         if self.shift:
-            part = float(np.nextafter(self.shift * forest.divisor, 0.0))
-            if forest.single:
-                near = np.float32(part)
-                part = float(np.nextafter(near, np.float32(0.0)) if near > part else near)
+            most, none = np.nextafter(self.shift * forest.divisor, [0.0]), np.zeros((1, 1))
+            part = inward(most[:, None], none, most, forest).item()
             for place in np.flatnonzero(over.weights)[: int(over.lost)].tolist():
                 other = other.with_constant(place, -float(np.sign(over.weights[place])) * part)
         return self.classifier.with_forest(other)
@@ -359,9 +316,13 @@ class MovingTrees(ClosedForm):
         self, over: Over, radii: Floats, leaves: NDArray[Any], starts: Ints, opens: Floats | None
     ) -> Moving:
         forest, sizes = self.forest, np.abs(over.weights)
-        value, size = self._weighted(over)
+        factors = forest.factors(over.weights)
+        value, size = (
+            (factors * forest.values).sum(axis=1),
+            np.abs(factors * forest.values).sum(axis=1),
+        )
         value, moves, size = (
-            part[leaves] for part in (value, self._weighted_radii(over, radii), size)
+            part[leaves] for part in (value, np.abs(factors).sum(axis=1) * radii, size)
         )
         if opens is None and not self.changes.dropped:
             # What never changes its leaf is one sum.

@@ -107,9 +107,8 @@ class Outcome:
     def add_sides(self, rows: Ints, margin: Margin, sides: Values) -> None:
         """Keep the sides that break `margin` in these rows, a byte for each neuron where all are corners."""
         if rows.size:
-            self.sides.append(
-                (rows, margin, sides.astype(np.int8) if (np.abs(sides) == 1.0).all() else sides)
-            )
+            corners = sides.dtype != np.int8 and (np.abs(sides) == 1.0).all()
+            self.sides.append((rows, margin, sides.astype(np.int8) if corners else sides))
 
     def add_leaves(self, margin: Margin, leaves: Leaves) -> None:
         """Keep closed branches while there is room."""
@@ -152,14 +151,14 @@ class Outcome:
 
     def to_frame(self, index: pd.Index, rows: slice = slice(None)) -> pd.DataFrame:
         """The table for people, or some rows of it, whose index that is."""
-        names = np.array([verdict.name for verdict in VERDICTS], dtype=object)
+        names = pd.Index([verdict.name for verdict in VERDICTS])
         return pd.DataFrame(
             {
-                "verdict": names[self.verdict[rows]],
+                "verdict": names.take(self.verdict[rows]),
                 "robust": self.verdict[rows] == ROBUST,
                 "margin_lower": self.lower[rows],
                 "margin_upper": self.upper[rows],
-                "decided_by": np.array(STAGES, dtype=object)[self.stage[rows]],
+                "decided_by": pd.Index(STAGES).take(self.stage[rows]),
             },
             index=index,
         )

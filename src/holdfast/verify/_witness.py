@@ -31,16 +31,17 @@ def build_witness(
     weights, biases = [], []
     values = x
     signs = np.where(x < 0.0, -1.0, 1.0) if signs is None else signs
-    layers = np.split(sides, np.cumsum(network.hidden)) if network.hidden else [sides]
-    for i, (weight, bias) in enumerate(zip(network.weights[:-1], network.biases[:-1], strict=True)):
-        weights.append(_moved(weight, layers[i][:, None] * signs, radii[i].weight))
-        biases.append(_moved(bias, layers[i], radii[i].bias))
+    hidden = np.split(sides, np.cumsum(network.hidden, dtype=np.intp))[:-1]
+    steps = [*hidden, -margin.signs(network.n_outputs)]
+    kinds = (*network.activations, "")
+    for weight, bias, step, radius, kind in zip(
+        network.weights, network.biases, steps, radii, kinds, strict=True
+    ):
+        weights.append(_moved(weight, step[:, None] * signs, radius.weight))
+        biases.append(_moved(bias, step, radius.bias))
         values = weights[-1] @ values + biases[-1]
-        values = np.maximum(values, 0.0) if network.activations[i] == "relu" else values
+        values = np.maximum(values, 0.0) if kind == "relu" else values
         signs = np.where(values < 0.0, -1.0, 1.0)
-    step = -margin.signs(network.n_outputs)
-    weights.append(_moved(network.weights[-1], step[:, None] * signs, radii[-1].weight))
-    biases.append(_moved(network.biases[-1], step, radii[-1].bias))
     return network.with_parameters(weights, biases)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
@@ -21,6 +19,7 @@ from holdfast.calibration import CalibratedDelta
 from holdfast.datasets import make_loans
 from holdfast.datasets._loans import CATEGORICAL, LABEL
 from holdfast.errors import InvalidInputError
+from holdfast.retraining._trainers import quietly
 
 # What advice cannot ask for: nobody grows younger, sends a dependant away or lengthens a credit history at will.
 FIXED = ("age", "dependants", "months_of_history")
@@ -98,9 +97,8 @@ def train_lender(n: int, seed: int) -> Lender:
     )
     classifier = MLPClassifier((12, 6), max_iter=300, random_state=0)
     pipeline = Pipeline([("encode", encoder), ("classify", classifier)])
-    with warnings.catch_warnings():
-        # A table much smaller than the demo's own takes more passes to converge than the story is worth.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # A table much smaller than the demo's own takes more passes to converge than the story is worth.
+    with quietly():
         pipeline.fit(applicants, table[LABEL])
     return Lender(pipeline, applicants, make_loans(MONTHS * NEW_APPLICANTS, seed + 1))
 

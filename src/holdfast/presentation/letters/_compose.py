@@ -29,7 +29,7 @@ from holdfast.features._codec import Rows, differs
 from holdfast.features._describe import PERCENT
 from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._reasons import Against, against
-from holdfast.generators._recourse import sentence_list
+from holdfast.generators._recourse import check_recourse, sentence_list
 from holdfast.generators._regions import regions_of
 from holdfast.presentation.letters._contents import (
     CHANCE,
@@ -131,10 +131,7 @@ class Batch:
         accepted: pd.DataFrame | None = None,
     ) -> Batch:
         """The batch of these rows, counted from 0, with what the caller says about all letters of it, checked."""
-        if not isinstance(recourse, Recourse):
-            raise InvalidInputError(
-                f"recourse: expected what explain returned, got {type(recourse).__name__}"
-            )
+        check_recourse(recourse, "recourse")
         spoken = Language.find(language, templates)
         written = datetime.date.today() if date is None else read_day(date, "date")
         last = None if until is None else read_day(until, "until")

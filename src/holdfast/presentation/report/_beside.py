@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from holdfast._files import Place
@@ -77,9 +78,12 @@ def _rows(
     return list(zip(*columns, strict=True))
 
 
-def finite(values: Iterable[float]) -> list[float | None]:
+def finite(values: ArrayLike) -> list[float | None]:
     """The numbers, None for nan and infinities."""
-    return [float(value) if math.isfinite(value) else None for value in values]
+    numbers = np.asarray(values, dtype=np.float64)
+    plain = numbers.astype(object)
+    plain[~np.isfinite(numbers)] = None
+    return list(plain)
 
 
 def values_of(space: FeatureSpace, feature: Feature, numbers: Floats) -> list[Value]:

@@ -125,8 +125,7 @@ class Plot:
 
     def squares(self, x: Scale, y: Scale) -> Iterator[tuple[float, float, float, str]]:
         """People counted on a grid: where, how large, and in words; the area of a square is their number."""
-        if self.counted is None:
-            return
+        assert self.counted is not None
         columns = round(abs(x.end - x.start) / _SQUARE)
         rows = round(abs(y.end - y.start) / _SQUARE)
         across = np.linspace(x.low, x.high, columns + 1)

@@ -147,17 +147,16 @@ def _counter_model(
 
 def _called(space: FeatureSpace) -> list[str]:
     """What people call the model's variables; a protected attribute is not named."""
-    names = list(space.variables)
+    names, notes = list(space.variables), space.notes
     for feature in space.features:
-        label = space.label(feature.name)
+        label = notes.label(feature.name)
+        protected = feature.name in notes.protected
         for variable in feature.variables:
-            if feature.name in space.protected:
-                names[variable] = "a protected attribute"
-            else:
-                names[variable] = names[variable].replace(str(feature.name), label, 1)
+            own = names[variable].replace(str(feature.name), label, 1)
+            names[variable] = "a protected attribute" if protected else own
         for value, cell in zip(feature.categories, feature.cells, strict=False):
-            if cell >= 0 and feature.name not in space.protected:
-                names[feature.variables[cell]] = f"{label}={space.notes.word(feature.name, value)}"
+            if cell >= 0 and not protected:
+                names[feature.variables[cell]] = f"{label}={notes.word(feature.name, value)}"
     return names
 
 
@@ -194,8 +193,9 @@ def costliest_changes(
         effect = np.outer(gradient, np.append(values[layer], 1.0)) * (changed - today)
         for place in np.argsort(effect, axis=None, kind="stable")[:n].tolist():
             if effect.flat[place] < 0.0:
-                numbers = (float(part.flat[place]) for part in (today, changed, effect))
-                costly.append(CostlyChange(layer, *divmod(place, effect.shape[1]), *numbers))
+                neuron, source = divmod(place, effect.shape[1])
+                numbers = np.stack([today, changed, effect])[:, neuron, source].tolist()
+                costly.append(CostlyChange(layer, neuron, source, *numbers))
         gradient = (gradient @ weight) * (active[layer - 1] if layer else 1.0)
     return sorted(costly, key=attrgetter("effect", "layer"))[:n]
 

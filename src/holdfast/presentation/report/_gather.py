@@ -15,15 +15,17 @@ import pandas as pd
 
 from holdfast._dates import iso_date
 from holdfast._files import Place
-from holdfast._given import whole_number
+from holdfast._given import given_number, whole_number
 from holdfast._network import Network
 from holdfast._progress import progress_bar
 from holdfast.calibration import ChosenDelta
 from holdfast.changes import Changes, PlausibleChanges, TreeChanges
 from holdfast.errors import InvalidInputError
-from holdfast.features import Direction, Feature, FeatureSpace
+from holdfast.features import Direction, Feature
+from holdfast.features._notes import Notes
 from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._radii import Radii, least_radius, radii_of
+from holdfast.generators._recourse import check_recourse
 from holdfast.metrics._rows import valid_rows
 from holdfast.presentation.pictures._certified import survival
 from holdfast.presentation.report._beside import (
@@ -108,11 +110,7 @@ def gather(
     >>> contents.people[0].advice, round(contents.people[0].counter.distance, 6)
     (('raise x1 from 0.5 to 0.9',), 0.076923)
     """
-    if not isinstance(recourse, Recourse):
-        raise InvalidInputError(
-            f"recourse: expected what `explain` returns, got {type(recourse).__name__}"
-        )
-    if len(recourse) == 0:
+    if len(check_recourse(recourse, "recourse")) == 0:
         raise InvalidInputError("recourse: expected at least one person, got none")
     when = iso_date(date, "date")
     names = _keys(recourse, keys)
@@ -136,14 +134,14 @@ def gather(
     counters, left_out = _counters(recourse, measured, counter_models, progress)
     space = recourse.space
     moves = recourse.moves
-    moved = {move.feature.name for move in moves}
+    moved = [move.feature.name for move in moves]
     # A protected attribute is nobody's business on a person's page, unless the advice itself touches it.
     shown = [
         feature
         for feature in space.features
-        if feature.name in moved or feature.name not in space.protected
+        if feature.name in moved or feature.name not in space.notes.protected
     ]
-    columns = {feature.name: _column(space, feature) for feature in shown}
+    columns = {feature.name: _column(space.notes, feature) for feature in shown}
     told = []
     for move in moves:
         middle, low, high = finite([move.median, move.low, move.high])
@@ -154,7 +152,7 @@ def gather(
         for one in shown
         if one.name not in moved and one.direction is not Direction.IMMUTABLE
     ]
-    kept, refits = _refits(recourse, retrained)
+    kept, refits = _refits(recourse, retrained) if retrained else ([None] * n, None)
     proofs = [""] * n if certificates is None else certificate_ids(recourse, certificates)
     people = people_of(
         recourse,
@@ -170,10 +168,15 @@ def gather(
         [""] * n if letters is None else letter_links(letters, page, names),
         kept,
     )
+    along, fall = measured.along, ""
+    if along.unit == "factor":
+        fall = "moves of up to {} times Δ's radii"
+    elif along.unit == "margin":
+        fall = along.in_words(lambda _: "{}").replace("at most ", "")
     cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
     limits = [*limits_of(recourse, method, measured, needed), *left_out]
-    for attribute in space.protected:
+    for attribute in space.notes.protected:
         if attribute not in recourse.factuals.columns and not any(
             one.attribute == str(attribute) for one in slices
         ):
@@ -198,19 +201,12 @@ def gather(
         people=people,
         limits=tuple(limits),
         least_delta=least_radius(recourse.changes),
-        unit=measured.along.unit,
-        fall=_counter_in_words(measured.along),
+        unit=along.unit,
+        fall=fall,
         cost=cost,
         refits=refits,
         threshold=recourse.model.threshold if isinstance(recourse.model.threshold, float) else None,
     )
-
-
-def _counter_in_words(along: Changes) -> str:
-    """How far a counter-model goes, with {} for the number; "" where it is a distance between parameters."""
-    if along.unit == "factor":
-        return "moves of up to {} times Δ's radii"
-    return along.in_words(lambda _: "{}").replace("at most ", "") if along.unit == "margin" else ""
 
 
 def _counters(
@@ -237,7 +233,7 @@ def _counters(
     return counters, said
 
 
-def _column(space: FeatureSpace, feature: Feature) -> Column:
+def _column(notes: Notes, feature: Feature) -> Column:
     moves = _DIRECTIONS[feature.direction]
     if feature.labelled and feature.direction is Direction.FREE:
         moves = "any category"
@@ -247,11 +243,11 @@ def _column(space: FeatureSpace, feature: Feature) -> Column:
         and feature.direction is not Direction.IMMUTABLE
     ):
         moves += f", in steps of {feature.step:,g}"
-    reason = space.reason(feature.name)
-    unit = space.notes.word(feature.name, feature.unit)
+    reason = notes.reason(feature.name)
+    unit = notes.word(feature.name, feature.unit)
     why = () if reason is None else (reason.code, reason.text)
     return Column(
-        str(feature.name), space.label(feature.name), unit, not feature.labelled, moves, *why
+        str(feature.name), notes.label(feature.name), unit, not feature.labelled, moves, *why
     )
 
 
@@ -305,11 +301,7 @@ def _method(name: str, recourse: Recourse, wanted: bool) -> tuple[Figures, Radii
 
 def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:
     """The other method's answers under the same Δ: certified anew if they were made under another, or under none."""
-    if not isinstance(other, Recourse):
-        raise InvalidInputError(
-            f"{where}: expected what `explain` returns, got {type(other).__name__}"
-        )
-    if len(other) != len(recourse):
+    if len(check_recourse(other, where)) != len(recourse):
         raise InvalidInputError(
             f"{where}: expected the same {len(recourse)} people, got {len(other)}"
         )
@@ -339,22 +331,18 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
             f"{changes!r}"
         )
     norm = math.inf if changes is None else changes.norm
+    sentence = "It was given with the report; how it was measured is not recorded here."
+    delta = given_number(given)
     if isinstance(given, ChosenDelta):
+        sentence = _evidence(given)
         if given.norm != norm:
             raise InvalidInputError(
                 f"calibrated: expected a delta in the norm {norm:g}, got one in norm {given.norm:g}"
             )
-        delta = float(given)
-        sentence = _evidence(given)
-    else:
-        if isinstance(given, bool) or not isinstance(given, int | float | np.number):
-            raise InvalidInputError(
-                f"calibrated: expected a delta > 0 or what delta_calibrated returns, got {given!r}"
-            )
-        delta = float(given)
-        sentence = "It was given with the report; how it was measured is not recorded here."
-    if not (math.isfinite(delta) and delta > 0.0):
-        raise InvalidInputError(f"calibrated: expected a delta > 0, got {given}")
+    if delta is None or not 0.0 < delta < math.inf:
+        raise InvalidInputError(
+            f"calibrated: expected a delta > 0 or what delta_calibrated returns, got {given!r}"
+        )
     measured = given.changes if isinstance(given, ChosenDelta) else PlausibleChanges(delta, norm)
     if not isinstance(measured, PlausibleChanges):
         raise InvalidInputError(

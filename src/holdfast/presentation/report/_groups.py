@@ -42,9 +42,26 @@ def slices_of(
     """
     result = []
     for attribute, values in _attributes(recourse, groups).items():
-        label = recourse.space.label(attribute)
         labels, note = _labels(values, recourse.space, attribute)
-        result.append(_slices(recourse, str(attribute), label, labels, note, needed, radii))
+        members = {name: (labels == name).to_numpy() & needed for name in labels.cat.categories}
+        empty = [name for name, own in members.items() if not own.any()]
+        figures = [
+            figures_of(name, recourse, own, radii) for name, own in members.items() if own.any()
+        ]
+        small = [group.name for group in figures if group.people < _FEW_PEOPLE]
+        notes = [note] if note else []
+        if empty:
+            notes.append(f"Nobody here: {', '.join(empty)}.")
+        if small:
+            notes.append(
+                f"Fewer than {_FEW_PEOPLE} people, so their figures are rough: {', '.join(small)}."
+            )
+        if not needed.all():
+            notes.append(
+                f"{int((~needed).sum()):,} people who have the class already are counted in no group."
+            )
+        label = recourse.space.label(attribute)
+        result.append(Slices(str(attribute), label, tuple(figures), " ".join(notes)))
     return tuple(result)
 
 
@@ -52,7 +69,7 @@ def _attributes(recourse: Recourse, groups: Groups) -> dict[Any, pd.Series]:
     """Each attribute's column; a protected attribute that the caller's table does not have is left to `groups`."""
     table = recourse.factuals
     columns: dict[Any, pd.Series] = {}
-    for attribute in recourse.space.protected:
+    for attribute in recourse.space.notes.protected:
         if attribute in table.columns:
             columns[attribute] = table[attribute]
     if isinstance(groups, Mapping):
@@ -187,37 +204,6 @@ def _round_step(width: float) -> float:
     return next(
         step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= width * (1.0 - 1e-9)
     )
-
-
-def _slices(
-    recourse: Recourse,
-    attribute: str,
-    label: str,
-    labels: pd.Series,
-    note: str,
-    needed: Bools,
-    radii: Floats,
-) -> Slices:
-    groups, empty = [], []
-    for name in labels.cat.categories:
-        members = (labels == name).to_numpy() & needed
-        if members.any():
-            groups.append(figures_of(name, recourse, members, radii))
-        else:
-            empty.append(name)
-    small = [group.name for group in groups if group.people < _FEW_PEOPLE]
-    notes = [note] if note else []
-    if empty:
-        notes.append(f"Nobody here: {', '.join(empty)}.")
-    if small:
-        notes.append(
-            f"Fewer than {_FEW_PEOPLE} people, so their figures are rough: {', '.join(small)}."
-        )
-    if not needed.all():
-        notes.append(
-            f"{int((~needed).sum()):,} people who have the class already are counted in no group."
-        )
-    return Slices(attribute, label, tuple(groups), " ".join(notes))
 
 
 def figures_of(name: str, recourse: Recourse, members: Bools, radii: Floats) -> Figures:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -105,21 +105,18 @@ def settings_of(generator: Generator) -> str:
     said = []
     for field in fields(generator):  # type: ignore[arg-type]
         value = getattr(generator, field.name)
-        if value is not None:
-            said.append(f"{field.name.replace('_', ' ')} {_setting(value)}")
+        if value is None:
+            continue
+        if isinstance(value, Generator):
+            text = f"({settings_of(value)})"
+        elif isinstance(value, bool):
+            text = "on" if value else "off"
+        elif isinstance(value, str) or not hasattr(value, "__len__"):
+            text = str(value)
+        else:
+            text = f"of {len(value):,} rows"
+        said.append(f"{field.name.replace('_', ' ')} {text}")
     return f"{type(generator).__name__}{' with ' if said else ''}{', '.join(said)}"
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, Generator):
-        return f"({settings_of(value)})"
-    if isinstance(value, bool | str) or not hasattr(value, "__len__"):
-        return (
-            {True: "on", False: "off"}.get(value, str(value))
-            if isinstance(value, bool)
-            else str(value)
-        )
-    return f"of {len(value):,} rows"
 
 
 def promise_of(
@@ -148,7 +145,7 @@ def promise_of(
     yield f"{told} Today's model gives {wanted} to everyone who makes these changes."
     changes = recourse.changes
     if changes is None:
-        yield ("No set of plausible models was stated, so nothing is proven about the next model.")
+        yield "No set of plausible models was stated, so nothing is proven about the next model."
     else:
         yield (
             f"{_of(method.robust, found, 'promises', 'is', 'are')} proven to hold under every model in Δ, that is, "
@@ -160,7 +157,7 @@ def promise_of(
             )
         broken = found - method.robust - method.unknown
         if broken == 1:
-            yield ("1 is not: some model in Δ breaks it, and that person's page shows one.")
+            yield "1 is not: some model in Δ breaks it, and that person's page shows one."
         elif broken:
             yield (
                 f"{broken:,} are not: for each of them some model in Δ breaks the promise, and the person's page shows "
@@ -232,7 +229,7 @@ def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: Bools) 
         "Figures are rounded for reading; a radius, and the size of Δ that something is proven for, always downwards.",
     )
     if radii.unknown:
-        yield (radii.unknown)
+        yield radii.unknown
     elif method.found:
         # One digit, upwards, without an exponent: an upper bound that people can read.
         exponent = math.floor(math.log10(radii.slack))
@@ -274,7 +271,7 @@ def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: Bools) 
         )
     protected = [
         recourse.space.names.index(name)
-        for name in recourse.space.protected
+        for name in recourse.space.notes.protected
         if name in recourse.space.names
     ]
     moved = differs(recourse.people.numbers[recourse.answered], recourse.answers)

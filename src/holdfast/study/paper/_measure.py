@@ -25,7 +25,6 @@ from holdfast.datasets import load
 from holdfast.features import FeatureSpace
 from holdfast.generators import RNCE, ROAR, explain
 from holdfast.retraining._trainers import quietly
-from holdfast.study._asked import StudyMethod
 from holdfast.study._cells import Cell, plain_numbers
 from holdfast.study._run import Plan
 from holdfast.study._situation import Protocol, Situation
@@ -146,14 +145,11 @@ class PaperModel:
         known = {str(block): delta for block, delta in deltas.items() if delta is not None}
         methods = []
         for method in METHODS:
-            if self.kind in method.models and method.label in labels:
-                make = method.make
-                asked = tuple(known) if method.targeted else None
-                if isinstance(make, ROAR):
-                    make = replace(make, delta_max=deltas[DELTA_INC] or 0.0)
-                methods.append(
-                    StudyMethod(method.label, make, asked, whole_table=not method.only_first_half)
-                )
+            if self.kind in method.models and method.name in labels:
+                if isinstance(method.make, ROAR):
+                    make = replace(method.make, delta_max=deltas[DELTA_INC] or 0.0)
+                    method = replace(method, make=make)
+                methods.append(method)
         return Plan(tuple(methods), known, self.extent.time_limit)
 
     def accuracies(self) -> Records:

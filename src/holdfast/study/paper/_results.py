@@ -75,9 +75,11 @@ class Results:
 
         As in the paper, shares and means are over the inputs with an answer; `coverage` says how many those are.
         """
+        # 1 where the answer has this verdict, else 0; nan where there is no answer or no such δ.
         shares = {
-            f"delta_{what}_{label}": _share(self.inputs[f"verdict_{label}"], verdict)
+            f"delta_{what}_{label}": (verdicts == verdict).astype(float).where(verdicts.notna())
             for label in ("val", "inc")
+            for verdicts in [self.inputs[f"verdict_{label}"]]
             for what, verdict in (("validity", "ROBUST"), ("unknown", "UNKNOWN"))
         }
         rows = self.inputs.assign(
@@ -108,8 +110,3 @@ class Results:
 def groups(frame: pd.DataFrame, by: list[str]) -> Iterator[tuple[Any, pd.DataFrame]]:
     """The parts of a frame in the order in which they first occur, each with its tuple of keys."""
     yield from frame.groupby(by, sort=False)
-
-
-def _share(verdicts: pd.Series, verdict: str) -> pd.Series:
-    """1 where the answer has this verdict, else 0; nan where there is no answer or no such δ."""
-    return (verdicts == verdict).astype(float).where(verdicts.notna())

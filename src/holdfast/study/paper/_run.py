@@ -28,8 +28,6 @@ from holdfast.study.paper._settings import (
     PaperExtent,
 )
 
-TARGETED = {method.label for method in METHODS if method.targeted}
-
 
 def run_paper(
     out: Path | None,
@@ -62,7 +60,7 @@ def run_paper(
     names = {table.source: table.name for table in TABLES}
     asked = None if datasets is None else [names.get(name, name) for name in datasets]
     tables = some_of([table.name for table in TABLES], asked, "datasets")
-    labels = some_of([method.label for method in METHODS], methods, "methods")
+    labels = some_of([method.name for method in METHODS], methods, "methods")
     store = StudyStore.open(out)
     models = [
         PaperModel(table, kind, seed, extent, store)
@@ -117,6 +115,6 @@ def _measured(
 
 def _with_blocks(frame: pd.DataFrame) -> Records:
     """Records with the part of the table that each belongs to: that of its δ, or the baselines'."""
-    blocks = frame["delta_label"].where(frame["method"].isin(TARGETED), BASELINE)
+    blocks = frame["delta_label"].replace("", BASELINE)
     records: list[Any] = frame.assign(block=blocks).to_dict("records")
     return records

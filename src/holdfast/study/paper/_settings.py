@@ -5,12 +5,12 @@ Every number here is theirs unless its comment says otherwise. Why results may d
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-from holdfast.generators import MCE, RNCE, ROAR, Generator, Robust
+from holdfast.generators import MCE, RNCE, ROAR, Robust
+from holdfast.study._asked import StudyMethod
 
 ModelKind = Literal["NN", "LR", "multi-class"]
 Block = Literal["baseline", "delta_val", "delta_inc"]
@@ -123,28 +123,19 @@ OTHER_DELTAS: dict[tuple[ModelKind, str, Block], float] = {(NN, "gmc", DELTA_VAL
 
 
 @dataclass(frozen=True)
-class PaperMethod:
-    """A row of the quality tables.
+class PaperMethod(StudyMethod):
+    """A row of the quality tables, under the paper's name, or ours where the paper has no such row.
 
     Parameters
     ----------
-    label
-        The paper's name, or ours where the paper has no such row.
-    make
-        As for a `StudyMethod`.
+    whole_table
+        Whether its people are those of the whole table, rather than those the model learned from.
     models
         Where it is run.
-    targeted
-        Whether it is run once for each δ to be robust against, or once.
-    only_first_half
-        Whether its people are those the model learned from, rather than the whole table.
     """
 
-    label: str
-    make: str | Generator | Callable[[Any], Generator]
-    models: tuple[ModelKind, ...]
-    targeted: bool = True
-    only_first_half: bool = False
+    whole_table: bool = True
+    models: tuple[ModelKind, ...] = (NN,)
 
 
 # The authors' margin in logits, and how much more of it each round of MCE-R asks for (theirs: by 0.2 all the way).
@@ -152,23 +143,25 @@ _MCE = MCE(margin=0.05, raise_by=0.2)
 EVERY: tuple[ModelKind, ...] = (NN, LR, MULTI)
 
 METHODS: tuple[PaperMethod, ...] = (
-    PaperMethod("GCE", "gce", (NN,), targeted=False),
-    PaperMethod("PROTO", "proto", (NN,), targeted=False, only_first_half=True),
-    PaperMethod("MCE", _MCE, (NN,), targeted=False),
-    PaperMethod("NNCE", "nnce", EVERY, targeted=False),
+    PaperMethod("GCE", "gce"),
+    PaperMethod("PROTO", "proto", whole_table=False),
+    PaperMethod("MCE", _MCE),
+    PaperMethod("NNCE", "nnce", models=EVERY),
     # With the authors' price of distance, against changes of its linear model up to a δ_inc that each table has.
-    PaperMethod("ROAR", ROAR(delta_max=0.0, cost_weight=0.001), (NN, LR), targeted=False),
-    PaperMethod("RBR", "rbr", (NN,), targeted=False, only_first_half=True),
-    PaperMethod("ST-CE", "st-ce", (NN,), targeted=False),
-    PaperMethod("GCE-R", "gce-r", (NN,)),
-    PaperMethod("PROTO-R", "proto-r", (NN,), only_first_half=True),
-    PaperMethod("MCE-R", Robust(_MCE), (NN,)),
+    PaperMethod("ROAR", ROAR(delta_max=0.0, cost_weight=0.001), models=(NN, LR)),
+    PaperMethod("RBR", "rbr", whole_table=False),
+    PaperMethod("ST-CE", "st-ce"),
+    PaperMethod("GCE-R", "gce-r"),
+    PaperMethod("PROTO-R", "proto-r", whole_table=False),
+    PaperMethod("MCE-R", Robust(_MCE)),
     # The paper's two switches are robustInit and optimal.
-    PaperMethod("RNCE-FF", RNCE, EVERY),
-    PaperMethod("RNCE-FT", partial(RNCE, line_search=True), EVERY),
+    PaperMethod("RNCE-FF", RNCE, models=EVERY),
+    PaperMethod("RNCE-FT", partial(RNCE, line_search=True), models=EVERY),
     # Rows that the paper does not have.
-    PaperMethod("RNCE-TT", partial(RNCE, certified_candidates=True, line_search=True), EVERY),
-    PaperMethod("Closest", "closest", EVERY),
+    PaperMethod(
+        "RNCE-TT", partial(RNCE, certified_candidates=True, line_search=True), models=EVERY
+    ),
+    PaperMethod("Closest", "closest", models=EVERY),
 )
 NOT_ROBUST = ("GCE", "PROTO", "MCE", "NNCE")
 CURVES = ("GCE", "PROTO", "MCE", "ROAR", "GCE-R", "PROTO-R", "MCE-R", "RNCE-FF")
