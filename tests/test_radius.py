@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import brentq
 
 import holdfast as hf
+from holdfast.verify import CertifiedRadius
 from oracle import (
     exact_class,
     inside_exactly,
@@ -192,6 +195,17 @@ def test_met_says_where_the_tolerance_is_kept():
     assert not radius.met.all()
     np.testing.assert_array_equal(radius.met, radius.upper - radius.lower <= 1e-6)
     assert hf.certified_radius(network, X, target).met.all()
+
+
+def test_met_is_said_of_the_exact_difference():
+    """lower + tol and upper - lower both round: to the tolerance from above, too."""
+    tol = 1e-6
+    above = np.nextafter(tol, 1.0)
+    lower = np.array([196.7123632408254, 0.0, 0.0, 0.6 * (above - tol), 1.0])
+    upper = np.array([196.71236324082543 + tol, tol, above, above, 1.0 + 2**-20])
+    exact = [Fraction(b) - Fraction(a) <= Fraction(tol) for a, b in zip(lower, upper, strict=True)]
+    radius = CertifiedRadius(lower, upper, pd.RangeIndex(5), tol)
+    assert radius.met.tolist() == exact == [False, True, False, False, True]
 
 
 def test_where_nothing_breaks_a_radius_is_met_only_if_it_is_proven_to_be_infinite():

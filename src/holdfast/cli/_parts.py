@@ -175,11 +175,15 @@ class _Parquet:
 
         table = _read_arrow(part)
         if self.writer is None:
-            # Texts that come again and again are written once; a key is not one of them.
+            # Texts that come again and again are written once; a key is not one of them. Extremes are for numbers.
             keys = table.schema.pandas_metadata["index_columns"]
             texts = [one.name for one in table.schema if str(one.type).endswith("string")]
-            repeated = [name for name in texts if name not in keys]
-            self.writer = parquet.ParquetWriter(self.path, table.schema, use_dictionary=repeated)
+            self.writer = parquet.ParquetWriter(
+                self.path,
+                table.schema,
+                use_dictionary=[name for name in texts if name not in keys],
+                write_statistics=[name for name in table.schema.names if name not in texts],
+            )
         self.writer.write_table(table)
 
     def close(self) -> None:

@@ -196,10 +196,16 @@ def _refuse_strays(folder: Path) -> None:
 
 def _row_groups(source: Any) -> Iterator[Any]:
     """Its record batches, a row group after the other: they may be large."""
+    from pyarrow import dataset as arrow
+
+    # A copy of the file's bytes in memory pays off only where they come from far away.
+    read = arrow.ParquetFragmentScanOptions(pre_buffer=False)
     for fragment in source.get_fragments():
         for group in fragment.split_by_row_group():
             # The other core has rows to judge.
-            table = group.to_table(schema=source.schema, use_threads=False)
+            table = group.to_table(
+                schema=source.schema, use_threads=False, fragment_scan_options=read
+            )
             yield from table.to_batches(max_chunksize=_ROWS)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +67,13 @@ class CertifiedRadius(Shown):
     @property
     def met(self) -> NDArray[np.bool_]:
         """Where the radius is as tight as was asked; or infinite, and proven to be."""
-        # The difference of two that are near is exact; lower + tol would round.
         with np.errstate(invalid="ignore"):
-            return np.asarray((self.lower == np.inf) | (self.upper - self.lower <= self.tol))
+            gap = self.upper - self.lower
+        met = np.asarray((self.lower == np.inf) | (gap < self.tol))
+        # Where the difference is the tolerance it may have been rounded down to it.
+        for i in np.flatnonzero(gap == self.tol):
+            met[i] = Fraction(self.upper[i]) - Fraction(self.lower[i]) <= Fraction(self.tol)
+        return met
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each point, with the caller's index."""
