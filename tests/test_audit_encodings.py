@@ -24,7 +24,7 @@ ENCODERS: dict[str, Any] = {
         KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"),
         ["a"],
     ),
-    "target means": lambda: (TargetEncoder(random_state=0), ["city"]),
+    "target means": lambda: (TargetEncoder(), ["city"]),
     "imputed": lambda: (SimpleImputer(), ["gaps"]),
     "flagged": lambda: (SimpleImputer(add_indicator=True), ["gaps"]),
     "imputed labels": lambda: (
@@ -53,6 +53,8 @@ def tables() -> tuple[pd.DataFrame, pd.Series[int], pd.DataFrame]:
 @pytest.mark.parametrize("name", ENCODERS)
 def test_an_encoder_fitted_anew_is_not_taken_for_the_old_one(tables, name, tmp_path) -> None:
     X, y, later = tables
+    # A TargetEncoder cuts its table at random, by numpy's own generator: that of every version.
+    np.random.seed(1)  # noqa: NPY002
 
     def encoder() -> Any:
         return make_column_transformer(ENCODERS[name](), ("passthrough", ["b"]))
