@@ -21,10 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder
 
 import holdfast as hf
-from holdfast.generators._tree_pieces import pieces_of
-from holdfast.generators._tree_reading import TreeReader
+from holdfast.generators._tree_pieces import outer_boxes, pieces_of
+from holdfast.generators._tree_reading import Questions, TreeReader
 from tree_grids import compared, every_row
-from tree_problems import cut_off, faults
+from tree_problems import cut_off, dear, faults
 
 ROWS = 160
 
@@ -186,6 +186,62 @@ def test_boxes_of_trees_whose_thresholds_move_are_worth_their_worst_leaf(
             worst = worth[[way[-1] for way in leaves]].min(axis=0)
             assert (pieces.worth[piece] >= worst).all()
             assert most == 1 or (pieces.worth[piece] == worst).all()
+
+
+def test_prices_rule_out_nothing_that_is_just_enough() -> None:
+    """The best choice within the limit is enough by a hair, for one rival alone: no bound may be below it."""
+    assert [said for seed in range(120) for said in dear(seed)] == []
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_what_goes_both_ways_is_followed_both_ways(gap: bool) -> None:
+    """Labels whose threshold moves, or a gap that an imputer fills with a number near one: nothing else does here."""
+    frame = table(0).drop(columns="job").astype(float)
+    model = xgboost.XGBClassifier(n_estimators=4, max_depth=4, n_jobs=1)
+    forest: Any = hf.load_model(model.fit(frame, classes(table(0), 0, 2))).classifier.forest
+    rng, nodes = np.random.default_rng(0), forest.feature.size
+    asked = Questions(np.where(forest.leaves, -1, forest.feature).astype(np.intp))
+    left = rng.random((9, nodes)) < 0.5
+    asked.left[0], asked.right[0] = left, ~left if gap else ~left | (rng.random(left.shape) < 0.3)
+    asked.scored[0] = np.ones(9, dtype=bool)
+    for i in (1, 2):
+        mine = asked.column == i
+        asked.ends[i] = np.unique(forest.cut[mine])
+        cells = np.searchsorted(asked.ends[i], forest.cut[mine])
+        asked.sure_left[mine], asked.maybe_left[mine] = cells, cells
+    asked.gap_left[asked.column == 1] = True
+    asked.gap_right[:] = gap & asked.gap_left
+    worth = np.arange(nodes, dtype=float)[:, None]
+    inner, outer = (cut(forest, worth, asked, 3) for cut in (pieces_of, outer_boxes))
+    assert inner.exact
+    for code, cell, other in itertools.product(range(9), (None, 0, 3), range(asked.ends[2].size)):
+
+        def inside(pieces: Any, at: Any = (code, cell, other)) -> Any:
+            code, cell, other = at
+            fine = pieces.among[0][:, code] & (pieces.low[:, 2] <= other)
+            fine &= other <= pieces.high[:, 2]
+            if cell is None:
+                return fine & pieces.gap[:, 1]
+            return fine & (pieces.low[:, 1] <= cell) & (cell <= pieces.high[:, 1])
+
+        for tree, root in enumerate(forest.roots.tolist()):
+            front, reached = [root], []
+            while front:
+                node = front.pop()
+                ways = [True, True]
+                if asked.column[node] == 0:
+                    ways = [asked.left[0][code, node], asked.right[0][code, node]]
+                elif cell is None and asked.column[node] == 1:
+                    ways = [asked.gap_left[node], asked.gap_right[node]]
+                elif asked.column[node] > 0:
+                    below = (cell if asked.column[node] == 1 else other) <= asked.sure_left[node]
+                    ways = [below, not below]
+                reached += [node] if forest.leaves[node] else []
+                below_it = zip((forest.left[node], forest.right[node]), ways, strict=True)
+                front += [int(child) for child, way in below_it if way and child >= 0]
+            found = inner.worth[inside(inner) & (inner.tree == tree), 0]
+            assert found.tolist() == [min(reached)]
+            assert sorted(outer.worth[inside(outer) & (outer.tree == tree), 0]) == sorted(reached)
 
 
 @pytest.mark.parametrize(("column", "rule"), [("flag", "b + 4*flag <= 6"), ("q", "b <= 2*q - 1")])
