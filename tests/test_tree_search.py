@@ -290,6 +290,24 @@ def test_rules_about_a_flag_and_about_a_number_in_bins(column: str, rule: str) -
             assert result.found[i] == np.isfinite(least)
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_rule_about_a_column_without_steps_rules_out_no_row_of_its_cells(asked: bool) -> None:
+    """Another number of the same cell may obey a rule that the own number breaks; also where no tree asks for it."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.uniform(0.0, 10.0, 300), "b": rng.integers(0, 11, 300) * 1.0})
+    y = (frame["b"] > 5.0) | (asked & (frame["a"] > 9.0))
+    model = GradientBoostingClassifier(n_estimators=2, max_depth=1 + asked, learning_rate=1.0)
+    forest: Any = hf.load_model(model.fit(frame, y)).classifier.forest
+    assert (forest.feature == 0).any() == asked
+    space = hf.FeatureSpace.from_frame(frame, scale="none", steps={"b": 1}, rules=["b <= a"])
+    person, other = (pd.DataFrame({"a": [a], "b": [b]}) for a, b in ((3.0, 2.0), (7.0, 6.0)))
+    assert model.predict(other)[0]
+    assert space.satisfied(other, person).all()
+    result = hf.explain(model, person, target=True, generator=hf.MCE(), space=space)
+    assert not result.reason[0].kind.proven
+    assert not result.lower_bound[0] > space.cost_l1(other, person)[0]
+
+
 def _row(result: Any, i: int) -> Any:
     class One:
         found, reason, cost_l1 = result.found[[i]], result.reason[[i]], result.cost_l1[[i]]
