@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from tree_changes import sampled
 from tree_grids import KINDS, World, compared, drawn
-from tree_problems import cut_off, faults
+from tree_problems import cut_off, dear, faults
 
 DRAWN = 8
 
@@ -51,6 +51,7 @@ class Check:
         cut, _ = cut_off(seed)
         self.hold("search", not (said := faults(seed)), said)
         self.hold("boxes", not cut, cut)
+        self.hold("prices", not (said := dear(seed)), said)
 
     def world(self, seed: int) -> None:
         """Everything about one ensemble."""

@@ -21,10 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder
 
 import holdfast as hf
-from holdfast.generators._tree_pieces import pieces_of
-from holdfast.generators._tree_reading import TreeReader
+from holdfast.generators._tree_pieces import outer_boxes, pieces_of
+from holdfast.generators._tree_reading import Questions, TreeReader
 from tree_grids import compared, every_row
-from tree_problems import cut_off, faults
+from tree_problems import cut_off, dear, faults
 
 ROWS = 160
 
@@ -188,6 +188,62 @@ def test_boxes_of_trees_whose_thresholds_move_are_worth_their_worst_leaf(
             assert most == 1 or (pieces.worth[piece] == worst).all()
 
 
+def test_prices_rule_out_nothing_that_is_just_enough() -> None:
+    """The best choice within the limit is enough by a hair, for one rival alone: no bound may be below it."""
+    assert [said for seed in range(120) for said in dear(seed)] == []
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_what_goes_both_ways_is_followed_both_ways(gap: bool) -> None:
+    """Labels whose threshold moves, or a gap that an imputer fills with a number near one: nothing else does here."""
+    frame = table(0).drop(columns="job").astype(float)
+    model = xgboost.XGBClassifier(n_estimators=4, max_depth=4, n_jobs=1)
+    forest: Any = hf.load_model(model.fit(frame, classes(table(0), 0, 2))).classifier.forest
+    rng, nodes = np.random.default_rng(0), forest.feature.size
+    asked = Questions(np.where(forest.leaves, -1, forest.feature).astype(np.intp))
+    left = rng.random((9, nodes)) < 0.5
+    asked.left[0], asked.right[0] = left, ~left if gap else ~left | (rng.random(left.shape) < 0.3)
+    asked.scored[0] = np.ones(9, dtype=bool)
+    for i in (1, 2):
+        mine = asked.column == i
+        asked.ends[i] = np.unique(forest.cut[mine])
+        cells = np.searchsorted(asked.ends[i], forest.cut[mine])
+        asked.sure_left[mine], asked.maybe_left[mine] = cells, cells
+    asked.gap_left[asked.column == 1] = True
+    asked.gap_right[:] = gap & asked.gap_left
+    worth = np.arange(nodes, dtype=float)[:, None]
+    inner, outer = (cut(forest, worth, asked, 3) for cut in (pieces_of, outer_boxes))
+    assert inner.exact
+    for code, cell, other in itertools.product(range(9), (None, 0, 3), range(asked.ends[2].size)):
+
+        def inside(pieces: Any, at: Any = (code, cell, other)) -> Any:
+            code, cell, other = at
+            fine = pieces.among[0][:, code] & (pieces.low[:, 2] <= other)
+            fine &= other <= pieces.high[:, 2]
+            if cell is None:
+                return fine & pieces.gap[:, 1]
+            return fine & (pieces.low[:, 1] <= cell) & (cell <= pieces.high[:, 1])
+
+        for tree, root in enumerate(forest.roots.tolist()):
+            front, reached = [root], []
+            while front:
+                node = front.pop()
+                ways = [True, True]
+                if asked.column[node] == 0:
+                    ways = [asked.left[0][code, node], asked.right[0][code, node]]
+                elif cell is None and asked.column[node] == 1:
+                    ways = [asked.gap_left[node], asked.gap_right[node]]
+                elif asked.column[node] > 0:
+                    below = (cell if asked.column[node] == 1 else other) <= asked.sure_left[node]
+                    ways = [below, not below]
+                reached += [node] if forest.leaves[node] else []
+                below_it = zip((forest.left[node], forest.right[node]), ways, strict=True)
+                front += [int(child) for child, way in below_it if way and child >= 0]
+            found = inner.worth[inside(inner) & (inner.tree == tree), 0]
+            assert found.tolist() == [min(reached)]
+            assert sorted(outer.worth[inside(outer) & (outer.tree == tree), 0]) == sorted(reached)
+
+
 @pytest.mark.parametrize(("column", "rule"), [("flag", "b + 4*flag <= 6"), ("q", "b <= 2*q - 1")])
 def test_rules_about_a_flag_and_about_a_number_in_bins(column: str, rule: str) -> None:
     """What stands in the order of its costs is in no order for a rule; a bin holds more than its nearest number."""
@@ -232,6 +288,24 @@ def test_rules_about_a_flag_and_about_a_number_in_bins(column: str, rule: str) -
         assert gap != 0.0 or result.cost_l1[i] == pytest.approx(least, abs=1e-12)
         if column == "flag":
             assert result.found[i] == np.isfinite(least)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_rule_about_a_column_without_steps_rules_out_no_row_of_its_cells(asked: bool) -> None:
+    """Another number of the same cell may obey a rule that the own number breaks; also where no tree asks for it."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.uniform(0.0, 10.0, 300), "b": rng.integers(0, 11, 300) * 1.0})
+    y = (frame["b"] > 5.0) | (asked & (frame["a"] > 9.0))
+    model = GradientBoostingClassifier(n_estimators=2, max_depth=1 + asked, learning_rate=1.0)
+    forest: Any = hf.load_model(model.fit(frame, y)).classifier.forest
+    assert (forest.feature == 0).any() == asked
+    space = hf.FeatureSpace.from_frame(frame, scale="none", steps={"b": 1}, rules=["b <= a"])
+    person, other = (pd.DataFrame({"a": [a], "b": [b]}) for a, b in ((3.0, 2.0), (7.0, 6.0)))
+    assert model.predict(other)[0]
+    assert space.satisfied(other, person).all()
+    result = hf.explain(model, person, target=True, generator=hf.MCE(), space=space)
+    assert not result.reason[0].kind.proven
+    assert not result.lower_bound[0] > space.cost_l1(other, person)[0]
 
 
 def _row(result: Any, i: int) -> Any:

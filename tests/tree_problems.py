@@ -8,7 +8,7 @@ and whoever judges refuses some choices that the sums accept, or cannot say.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -223,3 +223,19 @@ def cut_off(seed: int, boxes: int = 30) -> tuple[list[str], int]:
                 ruled_out += 1
                 said += [f"priced out {what}"] * bool(kept.any())
     return said, ruled_out
+
+
+def dear(seed: int) -> list[str]:
+    """What prices rule out although it is just enough: of each rival the best choice within some limits."""
+    case, said = drawn(seed), []
+    problem, tiny = case.problem, 1e-6
+    whole = CellBox(0.0, problem.home * 0, problem.sizes - 1, np.arange(problem.tree.size))
+    leaf = np.array([problem.inside(choice).all(axis=1) for choice in case.choices])
+    for rival in problem.rivals:
+        sums = np.array([rival.bound(there[rival.leaves]) for there in leaf])
+        for limit in np.unique(case.costs)[1:8] + 1e-3:
+            best = float(sums[case.costs < limit].max())
+            problem.rivals = [replace(rival, offset=rival.offset - best + tiny)]
+            if case.search()._priced_out(whole, limit):
+                said.append(f"{seed}: below {limit}")
+    return said

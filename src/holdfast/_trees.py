@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -128,6 +129,18 @@ class Votes:
         if self.bar is None:
             return shares[:, [1]] - shares[:, [0]]
         return self.bar - shares[:, [0]] if self.first else shares[:, [1]] - self.bar
+
+    @property
+    def doubt(self) -> float:
+        """What a margin has to be above: the band; at a threshold what a library's own probability may round.
+
+        It is within 8 units of rounding of the true p, and  d logit = dp / (p (1 - p)).
+        """
+        if not self.off:
+            return self.band
+        unit = 2.0**-24 if self.forest.single else 2.0**-53
+        far = min(float(np.abs(self.off).max()), 700.0)
+        return max(self.band, 8.0 * unit * (2.0 + 2.0 * math.cosh(far)))
 
     @property
     def names(self) -> tuple[str, ...] | None:

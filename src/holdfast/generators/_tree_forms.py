@@ -66,7 +66,7 @@ def forms_of(
     slack = 4.0 * np.abs(factors) @ forest.rounding(np.abs(forest.values) + spread[:, None])
     largest = np.zeros(forest.n_trees)
     np.maximum.at(largest, np.maximum(forest.tree_of, 0), np.abs(worth).max(axis=1, initial=0.0))
-    slack = slack + _ROUNDING * (1.0 + np.abs(offsets) + largest.sum()) + 2.0 * ensemble.score.band
+    slack = slack + _ROUNDING * (1.0 + np.abs(offsets) + largest.sum()) + 2.0 * ensemble.score.doubt
     low, high = (forest.cut, forest.cut) if cuts is None else cuts
     return LinearForms(worth, offsets + slack, slack, low, high, dropped)
 

@@ -148,15 +148,14 @@ class PersonChoices:
 
     def breaks_rules(self, numbers: Floats, choice: Cells) -> bool:
         """Whether every row of a choice breaks a rule: where its numbers are all there is."""
-        only = {
-            i: options.least[cell] == options.most[cell]
-            for i, options, cell in zip(
-                self.columns, [self.options[i] for i in self.columns], choice.tolist(), strict=True
-            )
-        }
+        cells = dict(zip(self.columns, choice.tolist(), strict=True))
+        only = [
+            not options.least[cell] < options.most[cell]
+            for i, options in enumerate(self.options)
+            for cell in [cells.get(i, options.home)]
+        ]
         return any(
-            all(only.get(column, True) for column in terms.columns)
-            and not terms.holds(numbers[None, :])[0]
+            all(only[column] for column in terms.columns) and not terms.holds(numbers[None, :])[0]
             for terms in self.space.bound_rules
         )
 
@@ -187,7 +186,11 @@ class PersonChoices:
 
     def _fits(self, low: Cells, high: Cells) -> bool:
         """Whether some row between the two choices may obey the rules."""
-        least, most = self.own.copy(), self.own.copy()
+        # A column that no tree asks for may be anywhere in its only cell.
+        least, most = (
+            np.array([getattr(options, end)[options.home] for options in self.options])
+            for end in ("least", "most")
+        )
         for place, i in enumerate(self.columns):
             options, cells = self.options[i], slice(low[place], high[place] + 1)
             # Labels stand in the order of their costs, not of their numbers.

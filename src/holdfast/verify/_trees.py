@@ -147,7 +147,7 @@ class MovingTrees(ClosedForm):
 
     def _ends(self, sums: Floats, spare: Floats) -> tuple[Floats, Floats]:
         """Bounds of the least margin over all rivals, (rivals, rows)."""
-        band = self.classifier.score.band
+        band = self.classifier.score.doubt
         # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
         return (sums - spare - band).min(axis=0), (sums + 2.0 * spare + band).min(axis=0)
 
@@ -198,9 +198,7 @@ class MovingTrees(ClosedForm):
         reached = [way[-1] for tree in ways for way in tree]
         still = len(reached) == len(ways) and not self.radii[reached].any()
         # Another order of the same sum may round otherwise.
-        sure = self.forest.ordered and (
-            len(self.classifier.labels) == 2 or not self.classifier.score.band
-        )
+        sure = self.forest.ordered and _decides(self.classifier)
         if still and sure and not (self.changes.dropped or self.shift):
             # Nothing that moves is met: every model computes what today's computes.
             return int(self.classifier.predict_index(point[None, :])[0]) == target
@@ -239,7 +237,7 @@ class MovingTrees(ClosedForm):
         error = self.forest.sum_error(sizes) @ np.abs(over.weights)
         # The threshold is taken off in float64.
         rounded = 4.0 * 2.0**-53 * (float(sizes.sum()) / self.forest.divisor + abs(over.constant))
-        return Fraction(float(error) + rounded + self.classifier.score.band)
+        return Fraction(float(error) + rounded + self.classifier.score.doubt)
 
     def counter_model(self, point: Floats, target: int) -> TreeEnsemble | None:
         """Today's trees, or the worst ones for a rival, as the library can hold them."""
@@ -252,9 +250,9 @@ class MovingTrees(ClosedForm):
         return None
 
     def _sure(self, other: TreeEnsemble, point: Floats, target: int) -> bool:
-        """Of several classes a library's probabilities may tie where margins do not; another order rounds otherwise."""
-        forest, band = other.forest, other.score.band
-        if forest.ordered and (len(other.labels) == 2 or not band):
+        """Probabilities of several classes, or at a threshold, may tie where margins do not, as in another order."""
+        forest, band = other.forest, other.score.doubt
+        if forest.ordered and _decides(other):
             return True
         sums = forest.sums(other.matrix(point[None, :]))[0]
         spare = np.zeros(sums.size) if forest.ordered else 2.0 * forest.rounding()
@@ -332,12 +330,18 @@ class MovingTrees(ClosedForm):
         return Moving(
             forest, value, moves, size, opens, starts, start, started,
             (self.changes.shift * over.lost, self.changes.shift * float(sizes.sum())),
-            self.changes.dropped, self.classifier.score.band,
+            self.changes.dropped, self.classifier.score.doubt,
         )  # fmt: skip
 
     def critics(self, point: Floats, target: int) -> list[Network]:
         """Trees are no network."""
         return [as_network(self.classifier)]
+
+
+def _decides(trees: TreeEnsemble) -> bool:
+    """Whether our margins give the library's class to the last bit: its probability at a threshold is not known so."""
+    votes = trees.score
+    return not votes.doubt or (len(trees.labels) == 2 and not votes.off)
 
 
 def inward(wanted: Floats, today: Floats, radii: Floats, forest: Forest) -> Floats:
