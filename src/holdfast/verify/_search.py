@@ -39,8 +39,8 @@ Rows = NDArray[np.intp]
 _STEPS, _LAST_STEPS = (1, 3, 4), (4, 10)
 # Branches at a time: what stays in a core's cache, what fills a device.
 _BATCH, _DEVICE_BATCH = 256, 2**15
-# Neurons that are split at once, where branches have fewer values than this in all.
-_AT_ONCE, _FEW = 5, 2**13
+# Neurons of a branch that are split at once, at most.
+_AT_ONCE = 3
 _MOST_SHARE, _HUGE = 1e3, 1e9
 # A counter-model that a radius is to follow is looked for until no margin is this many times as far below 0, in so
 # many branches.
@@ -461,29 +461,20 @@ class Search:
 
     def branch(self, max_nodes: int, deadline: Deadline) -> None:
         """Search to the end, or as far as the budget goes; open rows keep the bound of their root."""
-        stack, batch = (
-            self.stack,
-            _BATCH if isinstance(self.root.top, np.ndarray) else _DEVICE_BATCH,
-        )
-        # Branches with nothing to split, which wait for others of their kind.
-        stuck: list[Branches] = []
-        while stack or stuck:
-            last = not stack or sum(branches.row.size for branches in stuck) > batch
-            branches = _popped(stuck if last else stack, batch)
+        stack = self.stack
+        batch = _BATCH if isinstance(self.root.top, np.ndarray) else _DEVICE_BATCH
+        while stack:
+            branches = _popped(stack, batch)
             most = np.where(self.broken & self.fine, min(_DEEPER_NODES, max_nodes), max_nodes)
-            worn = (
-                branches.row if deadline.over else branches.row[(self.nodes > most)[branches.row]]
-            )
-            self._give_up(np.unique(worn))
-            still = self._still_open(branches)
-            if last:
-                branches = self._unstuck(branches.take(np.flatnonzero(still)))
-            else:
-                idle = branches.neuron[:, 0] < 0
-                if idle.any():
-                    stuck.append(branches.take(np.flatnonzero(still & idle)))
-                split = branches.take(np.flatnonzero(still & ~idle))
-                branches = self._bounded(self._children(split), self.steps)
+            worn = (self.nodes > most)[branches.row] | deadline.over
+            self._give_up(np.unique(branches.row[worn]))
+            branches = branches.take(np.flatnonzero(self._still_open(branches)))
+            idle = branches.neuron[:, 0] < 0
+            if idle.any():
+                freed = self._unstuck(branches.take(np.flatnonzero(idle)))
+                branches = branches.take(np.flatnonzero(~idle)).joined(freed)
+                branches = branches.take(np.argsort(branches.row, kind="stable"))
+            branches = self._bounded(self._children(branches), self.steps)
             if branches.row.size:
                 stack.append(branches)
 
@@ -542,7 +533,8 @@ class Search:
         line = case.slope * z + case.intercept
         promised = line * (z - line) if alone else xp.minimum(-line, z - line)
         score = xp.where(case.intercept > 0.0, xp.minimum(walk.d, 0.0) * promised, 0.0)
-        return replace(branches, shares=walk.shares, neuron=self._best(score))
+        missing = beside(walk.bound, self._cutoff(branches.row)) - walk.bound
+        return replace(branches, shares=walk.shares, neuron=self._best(score, missing))
 
     def _shut(
         self, branches: Branches, case: Case, walk: Walk, root: bool
@@ -563,21 +555,19 @@ class Search:
             self.leaves.append(Leaves(rows[shut], decided, lower, upper))
         return replace(branches, bound=bound), np.flatnonzero(~above & free)
 
-    def _best(self, score: Array) -> Rows:
-        """The neurons to split next, best first: as many at once as make work for a call where branches are few."""
-        xp, (n, width), rows = array_namespace(score), score.shape, np.arange(score.shape[0])
-        best = np.full((n, _AT_ONCE), -1)
-        if 2 * n * width >= _FEW:
-            most = xp.where(xp.max(score, axis=1) > 0.0, xp.argmax(score, axis=1), -1)
-            best[:, 0] = to_numpy(most)
-            return best
-        score = to_numpy(score)
+    def _best(self, score: Array, missing: Array) -> Rows:
+        """The neurons to split next, best first: as many as their promises say it takes for what is missing."""
+        xp, width = array_namespace(score), score.shape[1]
+        best = np.full((score.shape[0], _AT_ONCE), -1)
+        places = beside(score, np.arange(width)[None, :])
         for k in range(_AT_ONCE):
-            most = score.argmax(axis=1)
-            best[:, k] = np.where(score[rows, most] > 0.0, most, -1)
-            score[rows, most] = 0.0
-            if n * width << k + 1 >= _FEW:
+            most, promised = xp.argmax(score, axis=1), xp.max(score, axis=1)
+            wanted = (promised > 0.0) & (missing > 0.0)
+            best[:, k] = to_numpy(xp.where(wanted, most, -1))
+            missing = missing - promised
+            if k + 1 == _AT_ONCE or not xp.any(wanted & (missing > 0.0)):
                 break
+            score = xp.where(places == most[:, None], 0.0, score)
         return best
 
     def _still_open(self, branches: Branches) -> NDArray[np.bool_]:
@@ -683,11 +673,24 @@ class Search:
 
 
 def _popped(stack: list[Branches], batch: int) -> Branches:
-    """As many branches from the top as are bounded together."""
+    """About as many branches from the top as are bounded together.
+
+    Which of its branches come next depends on nothing but a row's own, so that its bounds do not depend on other rows:
+    all of a piece, or where those are too many the last of them; what is left waits until these are done with.
+    """
     branches = stack.pop()
-    while stack and branches.row.size + stack[-1].row.size <= batch:
-        branches = branches.joined(stack.pop())
-    if branches.row.size > 2 * batch:
-        stack.append(branches.take(np.arange(branches.row.size - batch)))
-        branches = branches.take(np.arange(branches.row.size - batch, branches.row.size))
+    while (
+        stack
+        and branches.row.size + stack[-1].row.size <= batch
+        and stack[-1].row[-1] not in branches.row
+    ):
+        branches = stack.pop().joined(branches)
+    n = branches.row.size
+    if n > 2 * batch:
+        first = np.flatnonzero(np.diff(branches.row, prepend=-1))
+        cut = first[first <= n - batch][-1]
+        if n - cut > 2 * batch:
+            cut = n - batch if cut == first[-1] else first[first > cut][0]
+        stack.append(branches.take(np.arange(cut)))
+        branches = branches.take(np.arange(cut, n))
     return branches
