@@ -143,7 +143,7 @@ def test_a_row_gets_the_same_answer_in_any_batch(hidden, outputs):
 
 @pytest.mark.parametrize("batch", [4, 256])
 def test_a_search_does_not_look_at_the_rows_beside(monkeypatch, batch):
-    """Pieces of a search are cut and joined by rows: the same bounds alone, however many branches there are at a time."""
+    """Pieces of a search are cut and joined by rows: the bounds are those of a row alone."""
     monkeypatch.setattr(_search, "_BATCH", batch)
     rng = np.random.default_rng(7)
     network = random_network(rng, 4, (24, 24, 24), 1, awkward=False)
