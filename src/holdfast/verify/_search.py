@@ -557,15 +557,16 @@ class Search:
 
     def _best(self, score: Array, missing: Array) -> Rows:
         """The neurons to split next, best first: as many as their promises say it takes for what is missing."""
-        xp, width = array_namespace(score), score.shape[1]
+        xp, more = array_namespace(score), True
         best = np.full((score.shape[0], _AT_ONCE), -1)
-        places = beside(score, np.arange(width)[None, :])
+        places = beside(score, np.arange(score.shape[1])[None, :])
         for k in range(_AT_ONCE):
             most, promised = xp.argmax(score, axis=1), xp.max(score, axis=1)
-            wanted = (promised > 0.0) & (missing > 0.0)
+            wanted = more & (promised > 0.0)
             best[:, k] = to_numpy(xp.where(wanted, most, -1))
             missing = missing - promised
-            if k + 1 == _AT_ONCE or not xp.any(wanted & (missing > 0.0)):
+            more = wanted & (missing > 0.0)
+            if not xp.any(more):
                 break
             score = xp.where(places == most[:, None], 0.0, score)
         return best
