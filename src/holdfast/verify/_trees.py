@@ -56,19 +56,21 @@ def rivals(trees: TreeEnsemble, target: int) -> Rivals:
             np.delete(off, target) - off[target],
             2.0 if votes.shares else 1.0,
         )
+    # Of class 1; where there is a bar, the probability of one class alone is held against it.
+    weights, constants, lost = [[1.0]], [-votes.off[0] if votes.off else 0.0], 1.0
+    if votes.shares:
+        if votes.off:
+            raise InvalidInputError(
+                "model: expected a forest without calibration where its leaves may move, got a calibrated one"
+            )
+        if votes.bar is None:
+            weights, lost = [[-1.0, 1.0]], 2.0
+        elif votes.first:
+            weights, constants = [[-1.0, 0.0]], [votes.bar]
+        else:
+            weights, constants = [[0.0, 1.0]], [-votes.bar]
     sign = 1.0 if target == 1 else -1.0
-    if not votes.shares:
-        return Rivals(np.array([[sign]]), -sign * np.array(votes.off or (0.0,)))
-    if votes.off:
-        raise InvalidInputError(
-            "model: expected a forest without calibration where its leaves may move, got a calibrated one"
-        )
-    if votes.bar is None:
-        return Rivals(np.array([[-sign, sign]]), np.zeros(1), 2.0)
-    # The probability of one class alone is held against the threshold.
-    if votes.first:
-        return Rivals(np.array([[-sign, 0.0]]), np.array([sign * votes.bar]))
-    return Rivals(np.array([[0.0, sign]]), np.array([-sign * votes.bar]))
+    return Rivals(sign * np.array(weights), sign * np.array(constants), lost)
 
 
 class MovingTrees(ClosedForm):
@@ -259,9 +261,8 @@ class MovingTrees(ClosedForm):
                     left = below == forest.left[node]
                     threshold[node] = self.high[node] if left else self.low[node]
         terms = np.array([costs[way[-1]] for way in chosen])
-        for tree in np.argsort(-terms, kind="stable")[: self.changes.dropped].tolist():
-            if terms[tree] > 0.0:
-                values[forest.tree_of == tree] = 0.0
+        gone = np.argsort(-terms, kind="stable")[: self.changes.dropped]
+        values[np.isin(forest.tree_of, gone[terms[gone] > 0.0])] = 0.0
         other = forest.changed(values, threshold)
         if self.shift:
             most, none = np.nextafter(self.shift * forest.divisor, [0.0]), np.zeros((1, 1))
