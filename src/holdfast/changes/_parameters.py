@@ -431,10 +431,8 @@ def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
     if norm not in (1.0, 2.0):
         return bool(p_norm_above(a - b, norm) <= radius)
     power = int(norm)
-    moved = (
-        abs(Fraction(x) - Fraction(y)) ** power for x, y in zip(a.tolist(), b.tolist(), strict=True)
-    )
-    return sum(moved, Fraction(0)) <= Fraction(radius) ** power
+    pairs = zip(map(Fraction, a), map(Fraction, b), strict=True)
+    return sum(abs(x - y) ** power for x, y in pairs) <= Fraction(radius) ** power
 
 
 def _ball_step(center: Floats, radius: float, norm: float, rng: np.random.Generator) -> Floats:

@@ -54,8 +54,8 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
     try:
         if isinstance(space, FeatureSpace):
             # A network reads points; any other model is asked about these very rows.
-            rows = isinstance(loaded.classifier, Scored) and isinstance(X, pd.DataFrame)
-            loaded = loaded.in_space(space, X if rows else None)
+            asked = index is not None and isinstance(loaded.classifier, Scored)
+            loaded = loaded.in_space(space, X if asked else None)
             check_reading(loaded, space)
         if space is None:
             points = loaded.variables(X)
@@ -64,13 +64,13 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
             check_encoding(loaded, X, points)
     except InvalidInputError as error:
         raise InvalidInputError(str(error).replace("X: ", f"{name}: ", 1)) from error
-    if points.shape[0] == 0:
+    if not len(points):
         raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
-    if isinstance(loaded.classifier, Scored) and isinstance(X, pd.DataFrame):
+    if index is not None and isinstance(loaded.classifier, Scored):
         other = loaded.classifier.other_rows(points, X)
         if other.any():
             raise InvalidInputError(f"{name}: row {int(other.argmax())}: {OTHER_ROW}")
-    return Table(loaded, points, pd.RangeIndex(points.shape[0]) if index is None else index)
+    return Table(loaded, points, pd.RangeIndex(len(points)) if index is None else index)
 
 
 def check_encoding(loaded: Model, X: Any, points: Floats) -> None:
