@@ -79,16 +79,17 @@ class Moving:
         return lower, np.where(self.margin(none, 1.0) < 0.0, -1.0, upper)
 
     def _turn(self, yes: Callable[[Floats], Bools]) -> Pair:
-        """For each row the last factor found with a yes, or 0, and the first with a no, or infinity."""
+        """For each row the last factor found with a yes, or 0, and the first with a no, or infinity.
+
+        A bracket begins with two ends that nobody has asked about; what it ends with has been, or is one of them still.
+        """
         low, high = np.full(self.reached.rows, _LEAST), np.full(self.reached.rows, _MOST)
-        first, last = yes(low), yes(high)
         for _ in range(_HALVINGS):
             wide = high > 2.0 * low
             middle = np.where(wide, np.sqrt(low * high), 0.5 * (low + high))
             fine = yes(middle)
             low, high = np.where(fine, middle, low), np.where(fine, high, middle)
-        found = np.where(last, _MOST, np.where(first, low, 0.0))
-        return found, np.where(last, np.inf, np.where(first, high, _LEAST))
+        return np.where(low > _LEAST, low, 0.0), np.where(high < _MOST, high, np.inf)
 
     def margin(self, factor: Floats, side: float) -> Floats:
         """The worst margin of each row at a factor of its own, from below (side -1) or from above (side 1)."""
