@@ -380,11 +380,10 @@ def within(a: Floats, b: Floats, radius: Radius) -> Bools:
     difference = a - b
     subtracted = difference - a
     error = (a - (difference - subtracted)) + (-b - subtracted)
-    distance = np.abs(difference)
-    reach = np.where(difference > 0, up, down)
-    outward = np.where(difference > 0, error, -error)
+    low_enough = (difference < up) | ((difference == up) & (error <= 0))
+    high_enough = (difference > -down) | ((difference == -down) & (error >= 0))
     # Two infinities have no difference.
-    return np.asarray((a == b) | (distance < reach) | ((distance == reach) & (outward <= 0)))
+    return np.asarray((a == b) | (low_enough & high_enough))
 
 
 def _parameters(network: Network) -> Iterator[Floats]:

@@ -143,14 +143,15 @@ class TreeChanges(Changes):
         forest, each = trees.forest, np.zeros(trees.forest.width)
         if isinstance(self.thresholds, Mapping):
             names = [*(trees.score.names or map(str, range(forest.width)))]
+            labels = dict(enumerate(trees.score.labels))
             for name, radius in self.thresholds.items():
                 if name not in names:
                     raise InvalidInputError(
                         f"thresholds: expected columns among {names}, got {name!r}{_positions(trees)}"
                     )
                 place = names.index(name)
-                labels, asking = dict(enumerate(trees.score.labels)), forest.feature == place
-                if labels.get(place) is not None or (asking & (forest.category >= 0)).any():
+                sets = forest.category[forest.feature == place] >= 0
+                if labels.get(place) is not None or sets.any():
                     raise InvalidInputError(
                         f"thresholds: expected columns of numbers, got {name!r}, a column of categories"
                     )
