@@ -33,7 +33,7 @@ from holdfast._trees import TreeEnsemble
 from holdfast.calibration._incremental import IncrementalDelta
 from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, Delta, outward
 from holdfast.changes import TreeChanges, parameter_distance
-from holdfast.changes._parameters import apart, ends, flat, p_norm
+from holdfast.changes._parameters import apart, flat, p_norm, part_ends
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 from holdfast.importers._preprocessing import same_preprocessing
@@ -346,7 +346,7 @@ def _usual(moves: Floats, network: Network) -> Floats:
     """
     most = moves.max(axis=0).reshape(2, -1)
     either = most.max(axis=0)
-    means = [np.full(part.shape, part.mean()) for part in np.split(either, ends(network))]
+    means = [np.full(part.shape, part.mean()) for part in np.split(either, part_ends(network))]
     return np.ravel(most + 0.5 * (either + np.concatenate(means)))
 
 

@@ -23,7 +23,7 @@ from holdfast._given import given_floats
 from holdfast._network import Floats, Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes
-from holdfast.changes._parameters import at, check_alike, flat
+from holdfast.changes._parameters import check_alike, flat, rebuilt
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 
@@ -219,7 +219,7 @@ class Ellipsoid(Changes):
     @staticmethod
     def moved(network: Network, step: Floats) -> Network:
         """The network with its parameters, weights and then biases, moved by `step`."""
-        return at(network, flat(network) + step)
+        return rebuilt(network, flat(network) + step)
 
 
 def _check_linear(network: object) -> None:

@@ -290,7 +290,7 @@ class PlausibleChanges(Changes):
     def _balls(self, network: Network, radii: Floats) -> Iterator[tuple[Ints, float]]:
         """The parameters that move together, a layer's or all, as their places in `flat`, and their radius."""
         moving = np.flatnonzero(radii[1])
-        starts = np.searchsorted(moving, ends(network)[1::2] if self.per_layer else [])
+        starts = np.searchsorted(moving, part_ends(network)[1::2] if self.per_layer else [])
         for rows in np.split(moving, starts):
             if rows.size:
                 yield rows, float(radii[1, rows[0]])
@@ -303,7 +303,7 @@ class PlausibleChanges(Changes):
         rng = np.random.default_rng(seed)
         center, radii = flat(network), self._radii(network)
         steps = (self._step(network, center, radii, rng) for _ in range(n))
-        return [at(network, move_within(center, step, radii)) for step in steps]
+        return [rebuilt(network, move_within(center, step, radii)) for step in steps]
 
     def _step(
         self, network: Network, center: Floats, radii: Floats, rng: np.random.Generator
@@ -396,19 +396,19 @@ def flat(network: Network) -> Floats:
     return np.concatenate([part.ravel() for part in _parameters(network)])
 
 
-def ends(network: Network) -> Ints:
+def part_ends(network: Network) -> Ints:
     """Where in such a row one layer's weights or biases end and the next begin."""
     return np.cumsum([part.size for part in _parameters(network)])[:-1]
 
 
 def apart(network: Network, rows: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     """Such rows, (..., parameters), as an array for each layer's weights and one for its biases."""
-    split = zip(np.split(rows, ends(network), axis=-1), _parameters(network), strict=True)
+    split = zip(np.split(rows, part_ends(network), axis=-1), _parameters(network), strict=True)
     shaped = [part.reshape(*rows.shape[:-1], *like.shape) for part, like in split]
     return tuple(shaped[::2]), tuple(shaped[1::2])
 
 
-def at(network: Network, row: Floats) -> Network:
+def rebuilt(network: Network, row: Floats) -> Network:
     """A network of the same build with such a row of parameters."""
     return network.with_parameters(*apart(network, row))
 
