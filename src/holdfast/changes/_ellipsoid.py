@@ -23,7 +23,7 @@ from holdfast._given import given_floats
 from holdfast._network import Floats, Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes
-from holdfast.changes._parameters import check_alike, flat, rebuilt
+from holdfast.changes._parameters import check_alike, flat, rebuilt, whole_numbers
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 
@@ -227,17 +227,3 @@ def _check_linear(network: object) -> None:
         raise InvalidInputError(
             f"Ellipsoid: expected a linear model such as a logistic regression, got {network!r}"
         )
-
-
-def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:
-    """Floats as whole numbers times one power of two, and that power: exact arithmetic for whole arrays.
-
-    Examples
-    --------
-    >>> whole_numbers(np.array([0.5, -3.0]))[0] * Fraction(2) ** whole_numbers(np.array([0.5, -3.0]))[1]
-    array([Fraction(1, 2), Fraction(-3, 1)], dtype=object)
-    """
-    parts, powers = np.frexp(values)
-    least = int(powers.min(where=values != 0.0, initial=2000))
-    above = np.maximum(powers - least, 0).astype(object)
-    return np.ldexp(parts, 53).astype(np.int64).astype(object) * 2**above, least - 53

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast._files import Document, Facts
 from holdfast._given import given_number
@@ -273,10 +274,10 @@ class PlausibleChanges(Changes):
         """Whether `other` is `today` after a plausible change; decided in exact arithmetic for norms 1, 2, inf."""
         check_alike(today, other)
         ours, theirs, radii = flat(today), flat(other), self._radii(today)
-        # A ball lies in the box of its radius.
-        if not within(theirs, ours, radii).all():
-            return False
-        return self.norm == math.inf or all(
+        if self.norm == math.inf:
+            return bool(within(theirs, ours, radii).all())
+        still = radii[1] == 0.0
+        return np.array_equal(theirs[still], ours[still]) and all(
             _in_ball(theirs[rows], ours[rows], radius, self.norm)
             for rows, radius in self._balls(today, radii)
         )
@@ -429,9 +430,23 @@ def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
     """||a - b||_p <= radius, in exact fractions where the norm allows it; otherwise not unless it surely is."""
     if norm not in (1.0, 2.0):
         return bool(p_norm_above(a - b, norm) <= radius)
-    power = int(norm)
-    pairs = zip(map(Fraction, a), map(Fraction, b), strict=True)
-    return sum(abs(x - y) ** power for x, y in pairs) <= Fraction(radius) ** power
+    (ours, theirs), power = whole_numbers(np.stack([a, b]))
+    moved = Fraction((abs(ours - theirs) ** int(norm)).sum())
+    return moved <= (Fraction(radius) / Fraction(2) ** power) ** int(norm)
+
+
+def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:
+    """Floats as whole numbers times one power of two, and that power: exact arithmetic for whole arrays.
+
+    Examples
+    --------
+    >>> whole_numbers(np.array([0.5, -3.0]))[0] * Fraction(2) ** whole_numbers(np.array([0.5, -3.0]))[1]
+    array([Fraction(1, 2), Fraction(-3, 1)], dtype=object)
+    """
+    parts, powers = np.frexp(values)
+    least = int(powers.min(where=values != 0.0, initial=2000))
+    above = np.maximum(powers - least, 0).astype(object)
+    return np.ldexp(parts, 53).astype(np.int64).astype(object) * 2**above, least - 53
 
 
 def _ball_step(center: Floats, radius: float, norm: float, rng: np.random.Generator) -> Floats:

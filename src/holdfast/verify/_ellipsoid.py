@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from holdfast._network import Floats, Network, Pair
 from holdfast.bounds._layers import Margin, margins_for
 from holdfast.changes import Ellipsoid
-from holdfast.changes._ellipsoid import whole_numbers
-from holdfast.changes._parameters import flat
+from holdfast.changes._parameters import flat, whole_numbers
 from holdfast.importers import Model
 from holdfast.verify._closed_form import ClosedForm, upper_end
 from holdfast.verify._engine import quiet
