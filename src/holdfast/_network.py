@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,11 +137,10 @@ class Network(Shown, Classifier):
         return sum(map(np.size, (*self.weights, *self.biases)))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Network):
-            return NotImplemented
-        ours = (*self.weights, *self.biases, self.classes)
-        theirs = (*other.weights, *other.biases, other.classes)
-        return self.activations == other.activations and all(map(np.array_equal, ours, theirs))
+        if not isinstance(other, Network) or self.activations != other.activations:
+            return False
+        ours, theirs = ((*net.weights, *net.biases, net.classes) for net in (self, other))
+        return all(map(np.array_equal, ours, theirs))
 
     def __hash__(self) -> int:
         return hash(tuple(map(np.ndarray.tobytes, (*self.weights, *self.biases))))
@@ -150,35 +149,38 @@ class Network(Shown, Classifier):
         return Network, (self.weights, self.biases, self.classes, self.activations)
 
     def __repr__(self) -> str:
-        sizes = " -> ".join(str(size) for size in (self.n_features, *self.hidden, self.n_outputs))
+        sizes = " -> ".join(map(str, self._sizes))
         return f"Network({sizes}, {self.n_parameters} parameters)"
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """How many numbers there are before each layer, and at the end."""
+        return self.n_features, *map(len, self.weights)
 
     def overview(self) -> Summary:
         """What a notebook shows."""
         names = [f"hidden {i + 1}" for i in range(len(self.hidden))] + ["output"]
-        parameters = [
-            np.append(weight, bias) for weight, bias in zip(self.weights, self.biases, strict=True)
-        ]
+        parameters = list(map(np.append, self.weights, self.biases))
         layers = pd.DataFrame(
             {
-                "reads": [weight.shape[1] for weight in self.weights],
-                "writes": [weight.shape[0] for weight in self.weights],
+                "reads": self._sizes[:-1],
+                "writes": self._sizes[1:],
                 "activation": [*self.activations, "none: logits"],
-                "parameters": [part.size for part in parameters],
+                "parameters": list(map(len, parameters)),
                 "largest parameter": [np.abs(part).max() for part in parameters],
             },
             index=pd.Index(names, name="layer"),
         )
-        facts = [
-            ("parameters", self.n_parameters),
-            (
-                "classes",
-                ", ".join(str(label) for label in self.classes[:_FEW])
-                + ", …" * (len(self.classes) > _FEW),
-            ),
-        ]
-        sizes = " → ".join(str(size) for size in (self.n_features, *self.hidden, self.n_outputs))
+        classes = ", ".join(map(str, self.classes[:_FEW]))
+        more = ", …" if len(self.classes) > _FEW else ""
+        facts = [("parameters", self.n_parameters), ("classes", classes + more)]
+        sizes = " → ".join(map(str, self._sizes))
         return Summary(f"Network {sizes}", facts, layers, rows="layers")
+
+    @property
+    def _hidden_layers(self) -> Iterator[tuple[Floats, Floats, str]]:
+        """Weights, biases and activation of each hidden layer."""
+        return zip(self.weights, self.biases, self.activations, strict=False)
 
     def logits(self, X: ArrayLike) -> Floats:
         """The network's outputs before any sigmoid or softmax, (n, n_outputs)."""
@@ -186,9 +188,7 @@ class Network(Shown, Classifier):
         out = np.empty((points.shape[0], self.n_outputs))
         for start in range(0, points.shape[0], CHUNK):
             values = points[start : start + CHUNK]
-            for weight, bias, activation in zip(
-                self.weights[:-1], self.biases[:-1], self.activations, strict=True
-            ):
+            for weight, bias, activation in self._hidden_layers:
                 values = values @ weight.T
                 values += bias
                 if activation == "relu":
@@ -212,9 +212,7 @@ class Network(Shown, Classifier):
         points = self.check_points(X)
         active = []
         values = points
-        for weight, bias, activation in zip(
-            self.weights[:-1], self.biases[:-1], self.activations, strict=True
-        ):
+        for weight, bias, activation in self._hidden_layers:
             values = values @ weight.T + bias
             active.append((values > 0.0) | (activation != "relu"))
             values = values * active[-1]
@@ -253,18 +251,20 @@ class Network(Shown, Classifier):
                     raise FileFormatError(f"{path}: expected {_FORMAT} version 1, got {came}")
                 # Of two parts with nearly the same name another reader of the file may take the other one.
                 names = parts.zip.namelist()
-                pairs = [
-                    f"{kind}_{i}.npy" for i in range(len(names) // 2) for kind in ("weight", "bias")
-                ]
-                if header["layers"] != len(names) // 2 or sorted(names) != sorted(
-                    ["header.npy", *pairs]
-                ):
+                weights, biases = (
+                    [f"{kind}_{i}" for i in range(len(names) // 2)] for kind in ("weight", "bias")
+                )
+                expected = sorted(f"{name}.npy" for name in ("header", *weights, *biases))
+                if header["layers"] != len(weights) or sorted(names) != expected:
                     raise FileFormatError(
                         f"{path}: expected the parts of {header['layers']} layers, got {names}"
                     )
-                weights = [parts[f"weight_{i}"] for i in range(header["layers"])]
-                biases = [parts[f"bias_{i}"] for i in range(header["layers"])]
-                return cls(weights, biases, header["classes"], header["activations"])
+                return cls(
+                    [parts[name] for name in weights],
+                    [parts[name] for name in biases],
+                    header["classes"],
+                    header["activations"],
+                )
         except FileFormatError:
             raise
         # Damaged bytes surface as BadZipFile, zlib.error, NotImplementedError for a method of compression, and others.

@@ -33,7 +33,7 @@ from holdfast._trees import TreeEnsemble
 from holdfast.calibration._incremental import IncrementalDelta
 from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, Delta, outward
 from holdfast.changes import TreeChanges, parameter_distance
-from holdfast.changes._parameters import p_norm
+from holdfast.changes._parameters import apart, flat, p_norm, part_ends
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 from holdfast.importers._preprocessing import same_preprocessing
@@ -201,7 +201,7 @@ at most 0.75
     biases: bool | tuple[Floats, ...] = True
     if shape == "parameter":
         evidence["ratio"] = _ratios(moves, radii)
-        delta, biases = _like(pairs[0][0], radii)
+        delta, biases = apart(pairs[0][0], radii.reshape(2, -1))
     return CalibratedDelta(
         delta, float(norm), evidence, float(coverage), rank, len(whole) - n_shape, confidence,
         shared_rows=drawn and not history.disjoint, single_step=drawn and history.steps == 1, biases=biases,
@@ -322,7 +322,7 @@ def _shaped(
     if shape == "layer" and layers is not None:
         return layers, layers[:n].mean(axis=0)
     if shape == "parameter" and pairs:
-        up = np.array([_flat(after) - _flat(before) for before, after in pairs])
+        up = np.array([flat(after) - flat(before) for before, after in pairs])
         moves = np.maximum(np.concatenate([-up, up], axis=1), 0.0)
         return moves, _usual(moves[:n], pairs[0][0])
     also = ", or a distance for each layer" * (shape == "layer")
@@ -346,31 +346,8 @@ def _usual(moves: Floats, network: Network) -> Floats:
     """
     most = moves.max(axis=0).reshape(2, -1)
     either = most.max(axis=0)
-    means = [np.full(part.shape, part.mean()) for part in np.split(either, _ends(network))]
+    means = [np.full(part.shape, part.mean()) for part in np.split(either, part_ends(network))]
     return np.ravel(most + 0.5 * (either + np.concatenate(means)))
-
-
-def _like(network: Network, radii: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-    """Radii in one row as [down, up] for each layer's weights and biases."""
-    split = np.split(radii.reshape(2, -1), _ends(network), axis=1)
-    shaped = [
-        part.reshape(2, *like.shape) for part, like in zip(split, _parameters(network), strict=True)
-    ]
-    return tuple(shaped[::2]), tuple(shaped[1::2])
-
-
-def _parameters(network: Network) -> list[Floats]:
-    """Weights and biases, layer after layer."""
-    return [part for pair in zip(network.weights, network.biases, strict=True) for part in pair]
-
-
-def _flat(network: Network) -> Floats:
-    return np.concatenate([part.ravel() for part in _parameters(network)])
-
-
-def _ends(network: Network) -> Any:
-    """Where in a row of all parameters one layer's weights or biases end and the next begin."""
-    return np.cumsum([part.size for part in _parameters(network)])[:-1]
 
 
 def _distances(

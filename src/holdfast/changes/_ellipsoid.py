@@ -9,7 +9,7 @@ this, far from evenly in every direction: the same share of them fits into a muc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -23,7 +23,7 @@ from holdfast._given import given_floats
 from holdfast._network import Floats, Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes
-from holdfast.changes._parameters import check_alike
+from holdfast.changes._parameters import check_alike, flat, rebuilt, whole_numbers
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 
@@ -184,8 +184,7 @@ class Ellipsoid(Changes):
     def _square_between(self, today: Network, other: Network) -> Fraction:
         self.check(today)
         check_alike(today, other)
-        points = [np.append(net.weights[0], net.biases[0]) for net in (today, other)]
-        (ours, theirs), power = whole_numbers(np.array(points))
+        (ours, theirs), power = whole_numbers(np.array([flat(today), flat(other)]))
         return self.square(theirs - ours, power)
 
     def square(self, step: NDArray[np.object_], power: int) -> Fraction:
@@ -220,24 +219,7 @@ class Ellipsoid(Changes):
     @staticmethod
     def moved(network: Network, step: Floats) -> Network:
         """The network with its parameters, weights and then biases, moved by `step`."""
-        weights, biases = np.split(step, [network.weights[0].size])
-        return network.with_parameters(
-            [network.weights[0] + weights.reshape(network.weights[0].shape)],
-            [network.biases[0] + biases],
-        )
-
-    def facts(self) -> dict[str, Any]:
-        """H and the radius."""
-        return {"shape": self.shape.tolist(), "radius": self.radius}
-
-    @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
-        """What `facts` wrote."""
-        return cls(facts["shape"], facts["radius"])
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return self.radius, self.shape.tobytes(), self.threshold, self.chance
+        return rebuilt(network, flat(network) + step)
 
 
 def _check_linear(network: object) -> None:
@@ -245,17 +227,3 @@ def _check_linear(network: object) -> None:
         raise InvalidInputError(
             f"Ellipsoid: expected a linear model such as a logistic regression, got {network!r}"
         )
-
-
-def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:
-    """Floats as whole numbers times one power of two, and that power: exact arithmetic for whole arrays.
-
-    Examples
-    --------
-    >>> whole_numbers(np.array([0.5, -3.0]))[0] * Fraction(2) ** whole_numbers(np.array([0.5, -3.0]))[1]
-    array([Fraction(1, 2), Fraction(-3, 1)], dtype=object)
-    """
-    parts, powers = np.frexp(values)
-    least = int(powers.min(where=values != 0.0, initial=2000))
-    above = np.maximum(powers - least, 0).astype(object)
-    return np.ldexp(parts, 53).astype(np.int64).astype(object) * 2**above, least - 53

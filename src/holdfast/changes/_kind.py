@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from holdfast._files import Document, Facts
 from holdfast._given import given_number, given_share
 from holdfast._numbers import at_most
 from holdfast._shown import Shown, Summary
 from holdfast.errors import InvalidInputError
+
+# What values of every kind have.
+_SHARED = ("chance", "threshold")
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,9 @@ class Chance:
     how: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("broken", "probability"):
-            value = getattr(self, name)
-            if name == "broken" or value is not None:
-                given_share(value, name)
+        given_share(self.broken, "broken")
+        if self.probability is not None:
+            given_share(self.probability, "probability")
 
     @property
     def one_in(self) -> int | None:
@@ -111,14 +115,19 @@ class Changes(Shown):
         """Whether `other` is what `today` may become, whatever the point; False where that depends on the point."""
         return False
 
-    @abstractmethod
+    @classmethod
+    def _names(cls) -> list[str]:
+        """What tells a value from others of its kind."""
+        return [part.name for part in fields(cls) if part.compare]  # type: ignore[arg-type]
+
     def facts(self) -> Document:
         """What tells this value from others of its kind, as plain JSON-able data with every digit."""
+        return {name: _plain(getattr(self, name)) for name in self._names() if name not in _SHARED}
 
     @classmethod
-    @abstractmethod
     def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote."""
+        return cls(**{name: facts[name] for name in cls._names() if name not in _SHARED})
 
     @property
     def policy(self) -> str:
@@ -158,7 +167,7 @@ class Changes(Shown):
     @property
     def _key(self) -> tuple[object, ...]:
         """What equal values share."""
-        return self.size, self.threshold, self.chance
+        return tuple(_hashable(getattr(self, name)) for name in self._names())
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew: arrays are read-only again, and what was worked out from them is left behind.
@@ -178,6 +187,21 @@ class Changes(Shown):
         ]
 
 
+def _plain(value: Any) -> Any:
+    """Radii, however many, as JSON has them."""
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_hashable, value))
+    if isinstance(value, Mapping):
+        return frozenset(value.items())
+    return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
+
+
 def check_size(value: object, name: str) -> float:
     """A size >= 0 and finite."""
     number = given_number(value)
@@ -190,14 +214,10 @@ def check_policy(value: object) -> tuple[float, float] | None:
     """An interval of probabilities, or None."""
     if value is None:
         return None
-    pair = (
-        [given_number(part) for part in value]
-        if isinstance(value, list | tuple) and len(value) == 2
-        else []
+    if isinstance(value, list | tuple) and len(value) == 2:
+        low, high = map(given_number, value)
+        if low is not None and high is not None and 0.0 < low <= high < 1.0:
+            return low, high
+    raise InvalidInputError(
+        f"threshold: expected (lowest, highest), probabilities between 0 and 1, got {value!r}"
     )
-    ends = [part for part in pair if part is not None]
-    if len(ends) != 2 or not 0.0 < ends[0] <= ends[1] < 1.0:
-        raise InvalidInputError(
-            f"threshold: expected (lowest, highest), probabilities between 0 and 1, got {value!r}"
-        )
-    return ends[0], ends[1]

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holdfast._files import Document
+from holdfast._files import Document, Facts
 from holdfast._given import given_number
-from holdfast._network import Bools, Floats, Network
+from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._numbers import at_most
 from holdfast.changes._kind import Chance, Changes, check_policy
 from holdfast.errors import InvalidInputError
 
 Radius = float | Floats
+# What radii for parameters of one and two dimensions look like.
+_LIKE = {1: "(out,) like the layer's biases", 2: "(out, in) like the layer's weights"}
 
 
 class LayerRadius(NamedTuple):
@@ -142,9 +145,7 @@ class PlausibleChanges(Changes):
     @property
     def per_parameter(self) -> bool:
         """Whether each parameter has a radius of its own."""
-        return isinstance(self.delta, tuple) and any(
-            isinstance(part, np.ndarray) for part in self.delta
-        )
+        return any(isinstance(part, np.ndarray) for part in self._parts)
 
     @property
     def dual_norm(self) -> float:
@@ -170,11 +171,9 @@ class PlausibleChanges(Changes):
 
     def resized(self, size: float) -> PlausibleChanges:
         """The same shape with another largest radius."""
-        return (
-            self.scaled(size / self.size)
-            if isinstance(self.delta, tuple)
-            else super().resized(size)
-        )
+        if isinstance(self.delta, float):
+            return super().resized(size)
+        return self.scaled(size / self.size)
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The radius as people read it, never more than it is, with whatever is unusual about Δ.
@@ -191,10 +190,9 @@ class PlausibleChanges(Changes):
         else:
             shown = ", ".join(map(number, map(float, self._parts)))
             text = f"delta = ({shown}) layer by layer" if self.per_layer else f"delta = {shown}"
-        parts = [f" in norm {self.norm:g}"] * (self.norm != math.inf) + [", biases as they are"] * (
-            not self.biases
-        )
-        return text + "".join(parts) + self.policy
+        norm = "" if self.norm == math.inf else f" in norm {self.norm:g}"
+        biases = "" if self.biases else ", biases as they are"
+        return text + norm + biases + self.policy
 
     @property
     def every_model(self) -> str:
@@ -202,16 +200,15 @@ class PlausibleChanges(Changes):
         return f"every model within {self.words}"
 
     def facts(self) -> Document:
-        """The radii, with every digit."""
-        norm = "inf" if self.norm == math.inf else self.norm
-        return {"delta": _plain(self.delta), "norm": norm, "biases": _plain(self.biases)}
+        """As of every kind; JSON has no infinity."""
+        return super().facts() | {"norm": "inf" if self.norm == math.inf else self.norm}
 
     def to_dict(self) -> Document:
         """As of every kind; files from before there were kinds have none."""
         return {name: part for name, part in super().to_dict().items() if name != "kind"}
 
     @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> PlausibleChanges:
+    def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote.
 
         Examples
@@ -220,62 +217,39 @@ class PlausibleChanges(Changes):
         >>> PlausibleChanges.from_dict(changes.to_dict()) == changes
         True
         """
-        return cls(facts["delta"], float(facts["norm"]), facts["biases"])
+        return super().of_facts({**facts, "norm": float(facts["norm"])})
 
     def layer_radii(self, network: Network) -> list[LayerRadius]:
         """The radius of each layer's weights and biases."""
         n = len(network.weights)
-        radii: tuple[Radius, ...] = (
-            self.delta if isinstance(self.delta, tuple) else (self.delta,) * n
-        )
+        radii: Any = self.delta if isinstance(self.delta, tuple) else (self.delta,) * n
         if len(radii) != n:
             raise InvalidInputError(
                 f"expected one radius for each of the {n} layers, got {len(radii)}"
             )
-        biases = (
-            self.biases if isinstance(self.biases, tuple) else radii if self.biases else (0.0,) * n
-        )
-        if isinstance(radii[0], float):
-            return list(map(LayerRadius, radii, biases))
+        if not self.per_parameter:
+            return [LayerRadius(radius, radius if self.biases else 0.0) for radius in radii]
         shapes = [weight.shape for weight in network.weights]
         got = [np.shape(part)[-2:] for part in radii]
         if got != shapes:
             raise InvalidInputError(
                 f"delta: expected radii for weights of the shapes {shapes}, got {got}"
             )
-        return [
-            LayerRadius(
-                np.stack(down_up(weight, 2)),
-                bias if isinstance(bias, float) else np.stack(down_up(bias, 1)),
-            )
-            for weight, bias in zip(radii, biases, strict=True)
-        ]
+        both = [np.stack(down_up(radius, 2)) for radius in radii]
+        biases: list[Radius] = [0.0] * n
+        if isinstance(self.biases, tuple):
+            biases = [np.stack(down_up(radius, 1)) for radius in self.biases]
+        return list(map(LayerRadius, both, biases))
 
     def scaled(self, factor: float) -> PlausibleChanges:
         """The same set with every radius multiplied by `factor`."""
-        delta: Any = (
-            tuple(part * factor for part in self.delta)
-            if isinstance(self.delta, tuple)
-            else self.delta * factor
-        )
-        biases = (
-            tuple(part * factor for part in self.biases)
-            if isinstance(self.biases, tuple)
-            else self.biases
-        )
+        if isinstance(self.delta, float):
+            return super().resized(self.delta * factor)
+        delta: Any = tuple(part * factor for part in self.delta)
+        biases: Any = self.biases
+        if isinstance(biases, tuple):
+            biases = tuple(part * factor for part in biases)
         return replace(self, delta=delta, biases=biases, chance=None)
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        arrays = tuple((np.shape(part), np.asarray(part).tobytes()) for part in self._parts)
-        return (
-            self.norm,
-            bool(self.biases),
-            isinstance(self.delta, tuple),
-            arrays,
-            self.threshold,
-            self.chance,
-        )
 
     def __repr__(self) -> str:
         if self.per_parameter:
@@ -299,26 +273,28 @@ class PlausibleChanges(Changes):
     def contains(self, today: Network, other: Network) -> bool:
         """Whether `other` is `today` after a plausible change; decided in exact arithmetic for norms 1, 2, inf."""
         check_alike(today, other)
-        radii = self.layer_radii(today)
+        ours, theirs, radii = flat(today), flat(other), self._radii(today)
         if self.norm == math.inf:
-            for ours, theirs, radius in zip(
-                _parameters(today), _parameters(other), itertools.chain(*radii), strict=True
-            ):
-                if not _near(theirs, ours, radius).all():
-                    return False
-            return True
-        if not (self.biases or all(map(np.array_equal, today.biases, other.biases))):
-            return False
-        groups = zip(self._together(today), self._together(other), radii, strict=False)
-        return all(_in_ball(a, b, float(radius.weight), self.norm) for a, b, radius in groups)
+            return bool(within(theirs, ours, radii).all())
+        still = radii[1] == 0.0
+        return np.array_equal(theirs[still], ours[still]) and all(
+            _in_ball(theirs[rows], ours[rows], radius, self.norm)
+            for rows, radius in self._balls(today, radii)
+        )
 
-    def _together(self, network: Network) -> list[Floats]:
-        """The parameters that share a radius, in one row each: a layer's, or all; without biases that stay."""
-        layers = [
-            np.append(weight, bias if self.biases else ())
-            for weight, bias in zip(network.weights, network.biases, strict=True)
-        ]
-        return layers if self.per_layer else [np.concatenate(layers)]
+    def _radii(self, network: Network) -> Floats:
+        """How far each parameter may go down and up, whatever the others do, (2, parameters) as in `flat`."""
+        each = zip(_parameters(network), itertools.chain(*self.layer_radii(network)), strict=True)
+        sides = [np.broadcast_to(radius, (2, *part.shape)).reshape(2, -1) for part, radius in each]
+        return np.concatenate(sides, axis=1)
+
+    def _balls(self, network: Network, radii: Floats) -> Iterator[tuple[Ints, float]]:
+        """The parameters that move together, a layer's or all, as their places in `flat`, and their radius."""
+        moving = np.flatnonzero(radii[1])
+        starts = np.searchsorted(moving, part_ends(network)[1::2] if self.per_layer else [])
+        for rows in np.split(moving, starts):
+            if rows.size:
+                yield rows, float(radii[1, rows[0]])
 
     def sample(
         self, network: Network, n: int, seed: int | np.random.Generator | None = None
@@ -326,28 +302,20 @@ class PlausibleChanges(Changes):
         """`n` networks drawn uniformly from Δ, each inside it to the last bit."""
         check_alike(network, network)
         rng = np.random.default_rng(seed)
-        return [self._sample_one(network, rng) for _ in range(n)]
+        center, radii = flat(network), self._radii(network)
+        steps = (self._step(network, center, radii, rng) for _ in range(n))
+        return [rebuilt(network, move_within(center, step, radii)) for step in steps]
 
-    def _sample_one(self, network: Network, rng: np.random.Generator) -> Network:
-        parts = list(_parameters(network))
-        radii = self.layer_radii(network)
+    def _step(
+        self, network: Network, center: Floats, radii: Floats, rng: np.random.Generator
+    ) -> Floats:
         if self.norm == math.inf:
-            steps = [
-                _box_step(part, radius, rng)
-                for part, radius in zip(parts, itertools.chain(*radii), strict=True)
-            ]
-        else:
-            drawn = [
-                _ball_step(group, float(radius.weight), self.norm, rng)
-                for group, radius in zip(self._together(network), radii, strict=False)
-            ]
-            sizes = [part.size if self.biases or part.ndim == 2 else 0 for part in parts]
-            steps = np.split(np.concatenate(drawn), np.cumsum(sizes)[:-1])
-        moved = [
-            move_within(part, step.reshape(part.shape) if step.size else 0.0 * part, radius)
-            for part, step, radius in zip(parts, steps, itertools.chain(*radii), strict=True)
-        ]
-        return network.with_parameters(moved[::2], moved[1::2])
+            share = rng.uniform(size=center.size)
+            return np.asarray(share * radii[1] - (1.0 - share) * radii[0])
+        step = np.zeros(center.size)
+        for rows, radius in self._balls(network, radii):
+            step[rows] = _ball_step(center[rows], radius, self.norm, rng)
+        return step
 
 
 def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
@@ -360,8 +328,7 @@ def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
     """
     norm = _check_norm(norm)
     check_alike(a, b)
-    moved = map(np.subtract, _parameters(b), _parameters(a))
-    return float(p_norm(np.concatenate([*map(np.ravel, moved)]), norm))
+    return float(p_norm(flat(b) - flat(a), norm))
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -400,28 +367,51 @@ def p_norm_above(values: Floats, norm: float) -> Floats:
 def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:
     """`center + step`, rounded towards `center` wherever rounding would carry it further than `radius` away."""
     moved = center + step
-    outside = ~_near(moved, center, radius)
+    outside = ~within(moved, center, radius)
     if outside.any():
         moved = np.where(outside, np.nextafter(moved, center), moved)
-        moved = np.where(_near(moved, center, radius), moved, center)
+        moved = np.where(within(moved, center, radius), moved, center)
     return moved
 
 
-def _near(a: Floats, b: Floats, radius: Radius) -> Bools:
+@np.errstate(over="ignore", invalid="ignore")
+def within(a: Floats, b: Floats, radius: Radius) -> Bools:
     """-down <= a - b <= up in exact arithmetic, by an error-free subtraction: a - b = difference + error."""
     down, up = down_up(radius, np.ndim(b))
     difference = a - b
     subtracted = difference - a
     error = (a - (difference - subtracted)) + (-b - subtracted)
-    distance = np.abs(difference)
-    reach = np.where(difference > 0, up, down)
-    outward = np.where(difference > 0, error, -error)
-    return np.asarray((distance < reach) | ((distance == reach) & (outward <= 0)))
+    low_enough = (difference < up) | ((difference == up) & (error <= 0))
+    high_enough = (difference > -down) | ((difference == -down) & (error >= 0))
+    # Two infinities have no difference.
+    return np.asarray((a == b) | (low_enough & high_enough))
 
 
 def _parameters(network: Network) -> Iterator[Floats]:
     """Weights and biases, layer by layer."""
     return itertools.chain(*zip(network.weights, network.biases, strict=True))
+
+
+def flat(network: Network) -> Floats:
+    """All parameters in one row: layer by layer, the weights and then the biases."""
+    return np.concatenate([part.ravel() for part in _parameters(network)])
+
+
+def part_ends(network: Network) -> Ints:
+    """Where in such a row one layer's weights or biases end and the next begin."""
+    return np.cumsum([part.size for part in _parameters(network)])[:-1]
+
+
+def apart(network: Network, rows: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    """Such rows, (..., parameters), as an array for each layer's weights and one for its biases."""
+    split = zip(np.split(rows, part_ends(network), axis=-1), _parameters(network), strict=True)
+    shaped = [part.reshape(*rows.shape[:-1], *like.shape) for part, like in split]
+    return tuple(shaped[::2]), tuple(shaped[1::2])
+
+
+def rebuilt(network: Network, row: Floats) -> Network:
+    """A network of the same build with such a row of parameters."""
+    return network.with_parameters(*apart(network, row))
 
 
 def check_alike(a: Network, b: Network) -> None:
@@ -440,17 +430,23 @@ def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
     """||a - b||_p <= radius, in exact fractions where the norm allows it; otherwise not unless it surely is."""
     if norm not in (1.0, 2.0):
         return bool(p_norm_above(a - b, norm) <= radius)
-    power = int(norm)
-    moved = (
-        abs(Fraction(x) - Fraction(y)) ** power for x, y in zip(a.tolist(), b.tolist(), strict=True)
-    )
-    return sum(moved, Fraction(0)) <= Fraction(radius) ** power
+    (ours, theirs), power = whole_numbers(np.stack([a, b]))
+    moved = Fraction((abs(ours - theirs) ** int(norm)).sum())
+    return moved <= (Fraction(radius) / Fraction(2) ** power) ** int(norm)
 
 
-def _box_step(center: Floats, radius: Radius, rng: np.random.Generator) -> Floats:
-    down, up = down_up(radius, center.ndim)
-    share = rng.uniform(size=center.shape)
-    return share * up - (1.0 - share) * down
+def whole_numbers(values: Floats) -> tuple[NDArray[np.object_], int]:
+    """Floats as whole numbers times one power of two, and that power: exact arithmetic for whole arrays.
+
+    Examples
+    --------
+    >>> whole_numbers(np.array([0.5, -3.0]))[0] * Fraction(2) ** whole_numbers(np.array([0.5, -3.0]))[1]
+    array([Fraction(1, 2), Fraction(-3, 1)], dtype=object)
+    """
+    parts, powers = np.frexp(values)
+    least = int(powers.min(where=values != 0.0, initial=2000))
+    above = np.maximum(powers - least, 0).astype(object)
+    return np.ldexp(parts, 53).astype(np.int64).astype(object) * 2**above, least - 53
 
 
 def _ball_step(center: Floats, radius: float, norm: float, rng: np.random.Generator) -> Floats:
@@ -500,18 +496,9 @@ def _arrays(given: Sequence[Any], ndim: int, name: str) -> tuple[Floats, ...]:
             raise InvalidInputError(
                 f"{name}[{i}]: expected an array of radii, got {error}"
             ) from error
-        if (
-            array.size == 0
-            or array.ndim not in (ndim, ndim + 1)
-            or (array.ndim > ndim and array.shape[0] != 2)
-        ):
-            shape = (
-                "(out, in) like the layer's weights"
-                if ndim == 2
-                else "(out,) like the layer's biases"
-            )
+        if not array.size or array.ndim < ndim or array.shape[:-ndim] not in ((), (2,)):
             raise InvalidInputError(
-                f"{name}[{i}]: expected an array {shape}, or two, [down, up], got {array.shape}"
+                f"{name}[{i}]: expected an array {_LIKE[ndim]}, or two, [down, up], got {array.shape}"
             )
         if not (np.isfinite(array) & (array >= 0.0)).all():
             raise InvalidInputError(
@@ -522,7 +509,3 @@ def _arrays(given: Sequence[Any], ndim: int, name: str) -> tuple[Floats, ...]:
         array.setflags(write=False)
         radii.append(array)
     return tuple(radii)
-
-
-def _plain(radii: object) -> Any:
-    return [np.asarray(part).tolist() for part in radii] if isinstance(radii, tuple) else radii

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from holdfast._files import Document, Facts
@@ -62,15 +62,6 @@ class PlausibleShift(Changes):
         falls = f"at most {at_most(self.margin)} below today's{self.policy}"
         return f"every model whose margin at the promised point is {falls}"
 
-    def facts(self) -> Document:
-        """The margin."""
-        return {"margin": self.margin}
-
-    @classmethod
-    def of_facts(cls, facts: Facts) -> Self:
-        """What `facts` wrote."""
-        return cls(facts["margin"])
-
     def __repr__(self) -> str:
         return f"PlausibleShift({self.margin:g})"
 
@@ -99,7 +90,7 @@ class EnsembleShift(Changes):
     kind: ClassVar[str] = "ensemble"
     unit: ClassVar[str] = "margin"
 
-    models: tuple[Any, ...]
+    models: tuple[Any, ...] = field(compare=False)
     margin: float
     chance: Chance | None = None
     threshold: tuple[float, float] | None = None
@@ -135,10 +126,6 @@ class EnsembleShift(Changes):
     def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote: for records, without the models themselves."""
         return cls((), facts["margin"], None, None, tuple(facts["models"]))
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return self.margin, self.digests, self.threshold, self.chance
 
     def __repr__(self) -> str:
         return f"EnsembleShift({len(self.digests)} models, {self.margin:g})"

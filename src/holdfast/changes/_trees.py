@@ -21,7 +21,8 @@ from holdfast._forest import Forest
 from holdfast._given import given_floats, whole_number
 from holdfast._numbers import at_most
 from holdfast._trees import TreeEnsemble
-from holdfast.changes._kind import Chance, Changes, check_policy, check_size
+from holdfast.changes._kind import Chance, Changes, check_size
+from holdfast.changes._parameters import within
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 
@@ -67,29 +68,27 @@ class TreeChanges(Changes):
     threshold: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        leaves = self.leaves
+        leaves, thresholds = self.leaves, self.thresholds
         if np.ndim(leaves):
-            each = np.array(given_floats(leaves, "leaves"))
-            if each.ndim != 1 or not (np.isfinite(each).all() and (each >= 0.0).all()):
+            leaves = np.array(given_floats(leaves, "leaves"))
+            if leaves.ndim != 1 or not (np.isfinite(leaves) & (leaves >= 0.0)).all():
                 raise InvalidInputError(
                     "leaves: expected one finite number >= 0 for each leaf, got others"
                 )
-            each.setflags(write=False)
-            object.__setattr__(self, "leaves", each)
+            leaves.setflags(write=False)
         else:
-            object.__setattr__(self, "leaves", check_size(leaves, "leaves"))
-        given: Any = self.thresholds
-        if isinstance(given, Mapping):
-            given = {
-                name: check_size(value, f"thresholds of {name}") for name, value in given.items()
+            leaves = check_size(leaves, "leaves")
+        if isinstance(thresholds, Mapping):
+            thresholds = {
+                name: check_size(radius, f"thresholds of {name}")
+                for name, radius in thresholds.items()
             }
         else:
-            given = check_size(given, "thresholds")
-        object.__setattr__(self, "thresholds", given)
+            thresholds = check_size(thresholds, "thresholds")
         whole_number(self.dropped, "dropped", least=0)
-        object.__setattr__(self, "shift", check_size(self.shift, "shift"))
-        object.__setattr__(self, "factor", check_size(self.factor, "factor"))
-        object.__setattr__(self, "threshold", check_policy(self.threshold))
+        shift = check_size(self.shift, "shift")
+        vars(self).update(leaves=leaves, thresholds=thresholds, shift=shift)
+        super().__post_init__()
 
     @classmethod
     def of(
@@ -144,14 +143,15 @@ class TreeChanges(Changes):
         forest, each = trees.forest, np.zeros(trees.forest.width)
         if isinstance(self.thresholds, Mapping):
             names = [*(trees.score.names or map(str, range(forest.width)))]
+            labels = dict(enumerate(trees.score.labels))
             for name, radius in self.thresholds.items():
                 if name not in names:
                     raise InvalidInputError(
                         f"thresholds: expected columns among {names}, got {name!r}{_positions(trees)}"
                     )
                 place = names.index(name)
-                labels, asking = dict(enumerate(trees.score.labels)), forest.feature == place
-                if labels.get(place) is not None or (asking & (forest.category >= 0)).any():
+                sets = forest.category[forest.feature == place] >= 0
+                if labels.get(place) is not None or sets.any():
                     raise InvalidInputError(
                         f"thresholds: expected columns of numbers, got {name!r}, a column of categories"
                     )
@@ -209,11 +209,11 @@ class TreeChanges(Changes):
             return False
         kept = ~gone[ours.tree_of]
         radii = self.leaf_radii(today)
-        moved = ~_within(ours.values, theirs.values, radii[:, None] + np.zeros_like(ours.values))
-        if (moved[kept & ours.leaves]).any():
+        near = within(theirs.values, ours.values, radii[:, None])
+        if not near[kept & ours.leaves].all():
             return False
-        far = ~_within(ours.threshold, theirs.threshold, self.threshold_radii(today))
-        return not (far & ours.numeric & kept).any()
+        near = within(theirs.threshold, ours.threshold, self.threshold_radii(today))
+        return bool(near[kept & ours.numeric].all())
 
     def _within_shift(self, today: TreeEnsemble, theirs: Forest) -> bool:
         """Whether trees beyond today's take at most `shift` off the margin, wherever a row goes."""
@@ -224,31 +224,6 @@ class TreeChanges(Changes):
             # Verdicts allow for what a sum with two more trees may round.
             lost += 2 * divisor * sum(map(Fraction, theirs.rounding().tolist()), Fraction(0))
         return lost <= Fraction(self.shift * self.factor) * divisor
-
-    def facts(self) -> dict[str, Any]:
-        """All radii."""
-        return {
-            "leaves": self.leaves.tolist() if np.ndim(self.leaves) else self.leaves,
-            "thresholds": self.thresholds,
-            "dropped": self.dropped,
-            "shift": self.shift,
-            "factor": self.factor,
-        }
-
-    @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Self:
-        """What `facts` wrote."""
-        names = ("leaves", "thresholds", "dropped", "shift", "factor")
-        return cls(**{name: facts[name] for name in names})
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        leaves = self.leaves.tobytes() if np.ndim(self.leaves) else self.leaves
-        each = self.thresholds
-        thresholds = tuple(sorted(each.items())) if isinstance(each, Mapping) else each
-        return (
-            leaves, thresholds, self.dropped, self.shift, self.factor, self.threshold, self.chance,
-        )  # fmt: skip
 
 
 def _positions(trees: TreeEnsemble) -> str:
@@ -274,20 +249,3 @@ def read_trees(model: object, X: Any, space: Any = None) -> tuple[TreeEnsemble, 
     if space is not None:
         return trees, trees.matrix(space.encode(X))
     return trees, trees.score.matrix(X)
-
-
-def _within(ours: Floats, theirs: Floats, radii: Floats) -> Any:
-    """Whether two numbers lie within a radius of each other, exactly."""
-    # Infinite thresholds are equal or far apart.
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(ours - theirs)
-    near = difference <= radii
-    # A difference rounds: at the radius itself fractions say which side it is on.
-    finite = np.isfinite(difference)
-    largest = np.where(finite, np.maximum(np.abs(ours), np.abs(theirs)), 0.0)
-    unsure = finite & (np.abs(difference - radii) <= 4.0 * np.spacing(largest))
-    for place in np.argwhere(unsure & (ours != theirs)):
-        at = tuple(place)
-        exact = abs(Fraction(float(ours[at])) - Fraction(float(theirs[at])))
-        near[at] = exact <= Fraction(float(radii[at]))
-    return near | (ours == theirs)

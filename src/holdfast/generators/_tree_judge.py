@@ -210,12 +210,10 @@ def _shifted(decider: Shift, target: int) -> LinearForms:
 
 def _moving(decider: MovingTrees, target: int) -> LinearForms:
     ensemble, over = decider.classifier, rivals(decider.classifier, target)
-    factors = np.array([rival.weights for rival in over])
-    constants = np.array([rival.constant - rival.lost * decider.shift for rival in over])
     return forms_of(
         ensemble,
-        factors,
-        constants,
+        over.weights,
+        over.constants - over.lost * decider.shift,
         radii=decider.radii,
         cuts=decider.cuts,
         dropped=decider.changes.dropped,

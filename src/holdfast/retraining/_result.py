@@ -14,7 +14,7 @@ from holdfast._classifier import Classifier
 from holdfast._network import Floats, Network
 from holdfast._shown import Shown, Summary
 from holdfast.changes import parameter_distance
-from holdfast.changes._parameters import p_norm
+from holdfast.changes._parameters import flat, p_norm, part_ends
 from holdfast.errors import InvalidInputError
 from holdfast.importers._model import as_network
 
@@ -171,5 +171,5 @@ def layer_distances(a: Network, b: Network, norm: float = math.inf) -> Floats:
     parameter_distance(
         a, b, norm
     )  # refuses networks of different shapes before they are taken apart
-    layers = zip(a.weights, a.biases, b.weights, b.biases, strict=True)
-    return np.array([p_norm(np.append(w - v, b - c), norm) for w, b, v, c in layers])
+    layers = np.split(flat(a) - flat(b), part_ends(a)[1::2])
+    return np.array([p_norm(layer, norm) for layer in layers])

@@ -64,9 +64,7 @@ class Certificates(Shown):
     @property
     def verdict(self) -> Values:
         """One `Verdict` for each row."""
-        members = np.empty(len(VERDICTS), dtype=object)
-        members[:] = VERDICTS
-        return members[self.outcome.verdict]
+        return np.array(VERDICTS, dtype=object)[self.outcome.verdict]
 
     @property
     def robust(self) -> Bools:
@@ -123,8 +121,8 @@ class Certificates(Shown):
 
     def counts(self) -> dict[Verdict, int]:
         """How many rows got each verdict."""
-        rows = np.bincount(self.outcome.verdict, minlength=3)
-        return {verdict: int(rows[VERDICTS.index(verdict)]) for verdict in Verdict}
+        rows = np.bincount(self.outcome.verdict, minlength=len(VERDICTS)).tolist()
+        return {verdict: rows[VERDICTS.index(verdict)] for verdict in Verdict}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Each point today and in the worst case over Δ, the most fragile first.
@@ -155,17 +153,13 @@ class Certificates(Shown):
         if self.sound is not None:
             head["sound"] = self.sound[:HEAD]
         robust = f"{counts[Verdict.ROBUST]:,} of {len(self):,} points"
+        others = (Verdict.NOT_ROBUST, Verdict.UNKNOWN)
+        stages = ", ".join(f"{stage}: {count:,}" for stage, count in self.stages.items())
         return Summary(
             f"{robust} provably survive {self.changes.every_model}",
             [
-                *(
-                    (verdict.words, counts[verdict])
-                    for verdict in (Verdict.NOT_ROBUST, Verdict.UNKNOWN)
-                ),
-                (
-                    "settled by",
-                    ", ".join(f"{stage}: {count:,}" for stage, count in self.stages.items()),
-                ),
+                *((verdict.words, counts[verdict]) for verdict in others),
+                ("settled by", stages),
                 ("model", repr(self.classifier)),
             ],
             head.drop(columns="robust"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pandas as pd
 from holdfast._arrays import check_device
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Floats, Ints, Pair
+from holdfast._network import Floats, Ints
 from holdfast._parallel import jobs, spread
 from holdfast._progress import Advance, no_bar, progress_bar
 from holdfast._scored import Scored
@@ -155,7 +157,7 @@ class Prepared:
             None if time_limit is None else positive_number(time_limit, "time_limit")
         )
         table, decider = self._read(X, "X")
-        n = table.points.shape[0]
+        n = len(table.points)
         targets = read_targets(decider.classifier, target, n)
         with jobs(n_jobs), progress_bar("certify", n, wanted=progress, long=_LONG_TABLE) as advance:
             certificates = certify_points(
@@ -171,16 +173,14 @@ class Prepared:
             return certificates
         table, decider = self._read(factuals, "factuals")
         before = table.points
-        if before.shape[0] != n:
+        if len(before) != n:
             raise InvalidInputError(
-                f"factuals: expected one for each of the {n} rows, got {before.shape[0]}"
+                f"factuals: expected one for each of the {n} rows, got {len(before)}"
             )
         classes = decider.classifier.predict_index(before)
         with jobs(n_jobs):
-            sound = certify_points(
-                decider, before, classes, deadline=deadline, method=method
-            ).robust
-        return replace(certificates, sound=sound)
+            kept = certify_points(decider, before, classes, deadline=deadline, method=method)
+        return replace(certificates, sound=kept.robust)
 
     def _read(self, X: Any, name: str) -> tuple[Table, Decider]:
         """The table, and who decides about it: a model that reads the caller's table is asked about these very rows."""
@@ -227,24 +227,25 @@ def _settled(
 
     Blocks and groups are the same however many workers there are, and so is what is computed of each row.
     """
-    n = len(points)
-    engine = decider if isinstance(decider, Engine) else None
-    group = _BLOCK if engine is None else engine.group
-    if n <= group or (engine is not None and engine.device):
+    n, group, easy, device = len(points), _BLOCK, until, None
+    if isinstance(decider, Engine):
+        group, easy, device = decider.group, min(until, decider.easy), decider.device
+    if n <= group or device:
         return decider.settle(points, targets, deadline=deadline, until=until, advance=advance)
     outcome = Outcome.empty(n)
-    easy = until if engine is None else min(until, engine.easy)
 
     def run(blocks: list[Ints], stage: Stage) -> None:
-        def part(i: int) -> tuple[Any, ...]:
-            left = deadline.left()
+        def part(i: int) -> tuple[Callable[..., Outcome], float | None]:
             rows = blocks[i]
-            share = None if left is None else left / (len(blocks) - i)
             # Rows that lie together need no copy.
             together = rows[-1] - rows[0] == len(rows) - 1
             own: Any = slice(rows[0], rows[-1] + 1) if together else rows
-            known = None if stage <= easy else (outcome.lower[own], outcome.upper[own])
-            return decider, points[own], targets[own], stage, share, known
+            known: dict[str, Any] = (
+                {"known": (outcome.lower[own], outcome.upper[own])} if stage > easy else {}
+            )
+            settle = partial(decider.settle, points[own], targets[own], until=stage, **known)
+            left = deadline.left()
+            return settle, None if left is None else left / (len(blocks) - i)
 
         parts = map(part, range(len(blocks)))
         settled = map(_settle_part, parts) if len(blocks) == 1 else spread(_settle_part, parts)
@@ -258,14 +259,10 @@ def _settled(
     return outcome
 
 
-def _settle_part(
-    part: tuple[Engine | ClosedForm, Floats, Ints, Stage, float | None, Pair | None],
-) -> Outcome:
-    decider, points, targets, until, seconds, known = part
-    deadline = Deadline.after(seconds)
-    if isinstance(decider, Engine):
-        return decider.settle(points, targets, deadline=deadline, until=until, known=known)
-    return decider.settle(points, targets, deadline=deadline, until=until)
+def _settle_part(part: tuple[Callable[..., Outcome], float | None]) -> Outcome:
+    """A worker's share: it counts its own time."""
+    settle, seconds = part
+    return settle(deadline=Deadline.after(seconds))
 
 
 def _separate(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from holdfast._network import Floats, Network, Pair
 from holdfast.bounds._layers import Margin, margins_for
 from holdfast.changes import Ellipsoid
-from holdfast.changes._ellipsoid import whole_numbers
+from holdfast.changes._parameters import flat, whole_numbers
 from holdfast.importers import Model
 from holdfast.verify._closed_form import ClosedForm, upper_end
 from holdfast.verify._engine import quiet
@@ -32,7 +32,7 @@ class InEllipsoid(ClosedForm):
         self.classifier = model.network
         self.changes = changes
         changes.check(self.classifier)
-        self._theta = np.append(self.classifier.weights[0], self.classifier.biases[0])
+        self._theta = flat(self.classifier)
 
     @cached_property
     def _inverse(self) -> Floats:

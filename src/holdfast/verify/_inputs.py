@@ -12,7 +12,7 @@ import pandas as pd
 from holdfast._arrays import to_numpy
 from holdfast._classifier import Classifier
 from holdfast._given import given_array
-from holdfast._network import Floats, Ints, Network
+from holdfast._network import Floats, Ints
 from holdfast._scored import OTHER_ROW, Scored
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
@@ -40,11 +40,6 @@ class Table:
     points: Floats
     index: pd.Index
 
-    @property
-    def network(self) -> Network:
-        """The model where it is a network."""
-        return self.model.network
-
 
 def read_table(model: object, X: Any, space: Space | None = None, name: str = "X") -> Table:
     """Load the model and bring X into its variables; at least one row is expected.
@@ -59,8 +54,8 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
     try:
         if isinstance(space, FeatureSpace):
             # A network reads points; any other model is asked about these very rows.
-            rows = isinstance(loaded.classifier, Scored) and isinstance(X, pd.DataFrame)
-            loaded = loaded.in_space(space, X if rows else None)
+            asked = index is not None and isinstance(loaded.classifier, Scored)
+            loaded = loaded.in_space(space, X if asked else None)
             check_reading(loaded, space)
         if space is None:
             points = loaded.variables(X)
@@ -69,20 +64,20 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
             check_encoding(loaded, X, points)
     except InvalidInputError as error:
         raise InvalidInputError(str(error).replace("X: ", f"{name}: ", 1)) from error
-    if points.shape[0] == 0:
+    if not len(points):
         raise InvalidInputError(f"{name}: expected at least one row, got an empty table")
-    if isinstance(loaded.classifier, Scored) and isinstance(X, pd.DataFrame):
+    if index is not None and isinstance(loaded.classifier, Scored):
         other = loaded.classifier.other_rows(points, X)
         if other.any():
             raise InvalidInputError(f"{name}: row {int(other.argmax())}: {OTHER_ROW}")
-    return Table(loaded, points, pd.RangeIndex(points.shape[0]) if index is None else index)
+    return Table(loaded, points, pd.RangeIndex(len(points)) if index is None else index)
 
 
 def check_encoding(loaded: Model, X: Any, points: Floats) -> None:
     """A pipeline and a feature space both say what the network sees of a table; they must say the same."""
-    difference = (
-        0.0 if loaded.preprocess is None else _difference(loaded.variables(_in_float64(X)), points)
-    )
+    if loaded.preprocess is None:
+        return
+    difference = _difference(loaded.variables(_in_float64(X)), points)
     if not difference <= _SAME:
         raise InvalidInputError(
             "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
@@ -150,13 +145,10 @@ def _reads_alike(model: Model, space: FeatureSpace) -> bool:
     n = max(3, *(len(feature.categories) for feature in space.features))
     columns = []
     for feature in space.features:
-        lower = max(feature.lower, -1e6)
-        upper = min(feature.upper, 1e6)
-        values = (
-            np.arange(len(feature.categories))
-            if feature.labelled
-            else [lower, upper, lower / 2 + upper / 2]
-        )
+        lower, upper = max(feature.lower, -1e6), min(feature.upper, 1e6)
+        values = np.array([lower, upper, lower / 2 + upper / 2])
+        if feature.labelled:
+            values = np.arange(len(feature.categories))
         columns.append(np.resize(np.rint(values) if feature.precision == "integer" else values, n))
     frame = space.restore(np.column_stack(columns).astype(np.float64))
     try:
@@ -169,15 +161,15 @@ def _reads_alike(model: Model, space: FeatureSpace) -> bool:
 
 def variable_places(space: FeatureSpace) -> dict[str, tuple[int, ...]]:
     """Where each name is among the space's variables: that of a variable, or of a column that is one variable."""
-    names = [(str(name), i) for i, name in enumerate(space.variables)]
-    names += [
-        (str(feature.name), feature.variables[0])
+    columns = {
+        feature.variables[0]: feature.name
         for feature in space.features
         if len(feature.variables) == 1
-    ]
+    }
     places: dict[str, tuple[int, ...]] = {}
-    for name, i in dict.fromkeys(names):
-        places[name] = (*places.get(name, ()), i)
+    for i, variable in enumerate(space.variables):
+        for name in {str(variable), str(columns.get(i, variable))}:
+            places[name] = (*places.get(name, ()), i)
     return places
 
 

@@ -80,7 +80,7 @@ def output_bounds(
         return OutputBounds(lower, upper, spare <= positive_number(tol, "tol"))
     check_changes(changes)
     table = read_table(model, X, space)
-    engine = Engine(table.network, changes)
+    engine = Engine(table.model.network, changes)
     engine.prepared(0).error(table.points)
     return logit_ranges(engine, table.points, positive_number(tol, "tol"), exact=method == "exact")
 

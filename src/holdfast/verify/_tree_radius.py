@@ -9,106 +9,114 @@ proven: what a library's sums may round is taken off, and openings are taken too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._forest import Bools, Forest, sum_less_dropped
 from holdfast._network import Floats, Pair
+from holdfast._trees import TreeEnsemble
+from holdfast.changes import TreeChanges
 
 # The factors within which one is looked for, and how often a bracket is halved.
 _LEAST, _MOST, _HALVINGS = 2.0**-60, 2.0**60, 38
-# So many leaves of rows are held at once.
-_HELD = 2**20
 # Relative: what a quotient of two differences may round.
 _HAIR = 8.0 * 2.0**-53
 
 
-@dataclass(frozen=True)
-class Moving:
-    """One rival of some rows: for each row and leaf what it adds, how that may move, how large it is, when it opens.
+class Reached:
+    """Which leaves some rows may reach as the radii grow, and from which factor on.
 
-    Parameters
+    Attributes
     ----------
-    forest
-        The trees.
-    value, radius, size
-        (rows, leaves): what a leaf adds to the margin, the most that moves by at factor 1, and the sizes of its terms.
+    leaves
+        The leaves, (rows, leaves), or (1, leaves) where they are all of them for every row.
+    starts
+        Where each tree begins among them.
     opens
         (rows, leaves): the factor from which on the row can reach the leaf; None where each tree has one leaf.
-    starts
-        Where each tree begins among the leaves.
-    start, started
-        What the margin begins with, and the sizes of that.
-    shift
-        What added trees take off at factor 1, and the sizes of their terms.
-    dropped
-        How many trees may go.
-    band
-        What no margin may be within.
     """
 
-    forest: Forest
-    value: Floats
-    radius: Floats
-    size: Floats
-    opens: Floats | None
-    starts: NDArray[np.intp]
-    start: float
-    started: float
-    shift: tuple[float, float]
-    dropped: int
-    band: float
+    def __init__(self, trees: TreeEnsemble, unit: TreeChanges, X: Floats) -> None:
+        self.trees, self.unit, self.rows = trees, unit, X.shape[0]
+        forest, far = trees.forest, unit.threshold_radii(trees)
+        nodes, self.starts = forest.by_tree
+        self.opens = openings(forest, X, far)[:, nodes] if far.any() else None
+        self.leaves = forest.leaf_of(X) if self.opens is None else nodes[None, :]
+
+
+class Moving:
+    """One rival of some rows: for each row and leaf what it adds, how far that may move, and how large it is."""
+
+    def __init__(self, reached: Reached, weights: Floats, constant: float, lost: float) -> None:
+        self.reached, self.forest = reached, reached.trees.forest
+        self.dropped, shift = reached.unit.dropped, reached.unit.shift
+        factors, sizes = self.forest.factors(weights), np.abs(weights)
+        added, moves = factors * self.forest.values, np.abs(factors).sum(axis=1)
+        each = (
+            added.sum(axis=1),
+            moves * reached.unit.leaf_radii(reached.trees),
+            np.abs(added).sum(axis=1),
+        )
+        parts = [part[reached.leaves] for part in each]
+        if reached.opens is None and not self.dropped:
+            # What never changes its leaf is one sum.
+            parts = [part.sum(axis=1, keepdims=True) for part in parts]
+        self.value, self.radius, self.size = parts
+        base, divisor = self.forest.base, self.forest.divisor
+        # What the margin begins with, and the sizes of that; what added trees take off, and the sizes of their terms.
+        self.start = float(weights @ base) / divisor + constant
+        self.started = float(sizes @ np.abs(base)) / divisor + abs(constant)
+        self.less, self.more = np.float64(shift * lost), shift * sizes.sum()
 
     def ends(self) -> Pair:
         """The factor below which each row holds, and one at which it is broken; negative where it is broken at 0."""
-        n = self.value.shape[0]
-        none, all_ = np.zeros(n), np.full(n, np.inf)
+        none, all_ = np.zeros(self.reached.rows), np.full(self.reached.rows, np.inf)
         proven = self._turn(lambda f: self.margin(f, -1.0) > 0.0)[0]
         lower = np.where(self.margin(all_, -1.0) > 0.0, np.inf, proven)
         upper = self._turn(lambda f: ~(self.margin(f, 1.0) < 0.0))[1]
         return lower, np.where(self.margin(none, 1.0) < 0.0, -1.0, upper)
 
     def _turn(self, yes: Callable[[Floats], Bools]) -> Pair:
-        """For each row the last factor found with a yes, or 0, and the first with a no, or infinity."""
-        n = self.value.shape[0]
-        low, high = np.full(n, _LEAST), np.full(n, _MOST)
-        first, last = yes(low), yes(high)
+        """For each row the last factor found with a yes, or 0, and the first with a no, or infinity.
+
+        A bracket begins with two ends that nobody has asked about; what it ends with has been, or is one of them still.
+        """
+        low, high = np.full(self.reached.rows, _LEAST), np.full(self.reached.rows, _MOST)
         for _ in range(_HALVINGS):
             wide = high > 2.0 * low
             middle = np.where(wide, np.sqrt(low * high), 0.5 * (low + high))
             fine = yes(middle)
             low, high = np.where(fine, middle, low), np.where(fine, high, middle)
-        found = np.where(last, _MOST, np.where(first, low, 0.0))
-        return found, np.where(last, np.inf, np.where(first, high, _LEAST))
+        return np.where(low > _LEAST, low, 0.0), np.where(high < _MOST, high, np.inf)
 
     def margin(self, factor: Floats, side: float) -> Floats:
         """The worst margin of each row at a factor of its own, from below (side -1) or from above (side 1)."""
-        f = factor[:, None]
+        f, opens, starts = factor[:, None], self.reached.opens, self.reached.starts
         with np.errstate(invalid="ignore", over="ignore"):
-            moved = np.where(self.radius > 0.0, f * self.radius, 0.0)
-            terms, sizes = self.value - moved, self.size + moved
-            if self.opens is not None:
-                # Too early where a row has to hold, too late where it has to break.
-                open_ = self.opens * (1.0 + side * _HAIR) <= f
-                open_ &= self.opens < np.inf
-                early = (self.opens * (1.0 - _HAIR) <= f) & (self.opens < np.inf)
-                terms = np.minimum.reduceat(np.where(open_, terms, np.inf), self.starts, axis=1)
-                sizes = np.maximum.reduceat(np.where(early, sizes, 0.0), self.starts, axis=1)
-            total = sum_less_dropped(terms, self.dropped)
-            less, by = (
-                np.where(part > 0.0, factor * part, 0.0) for part in map(np.float64, self.shift)
+            moved, less, more = (
+                np.where(part > 0.0, by * part, 0.0)
+                for by, part in ((f, self.radius), (factor, self.less), (factor, self.more))
             )
+            terms, sizes = self.value - moved, self.size + moved
+            if opens is not None:
+                # Too early where a row has to hold, too late where it has to break.
+                late, early = (
+                    (opens * (1.0 + hair) <= f) & (opens < np.inf)
+                    for hair in (side * _HAIR, -_HAIR)
+                )
+                terms = np.minimum.reduceat(np.where(late, terms, np.inf), starts, axis=1)
+                sizes = np.maximum.reduceat(np.where(early, sizes, 0.0), starts, axis=1)
+            total = sum_less_dropped(terms, self.dropped)
             divisor = self.forest.divisor
             margin = total / divisor + self.start - less
-            whole = sizes.sum(axis=1) + by * divisor + self.started * divisor
+            whole = sizes.sum(axis=1) + more * divisor + self.started * divisor
             ours = (4 * self.forest.n_trees + 32) * 2.0**-53 * (whole / divisor + less)
             spare = self.forest.sum_error(whole) + ours
             # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
-            return np.asarray(margin + side * ((1.5 + 0.5 * side) * spare + self.band))
+            doubt = self.reached.trees.score.doubt
+            return np.asarray(margin + side * ((1.5 + 0.5 * side) * spare + doubt))
 
 
 def openings(forest: Forest, X: Floats, radii: Floats) -> Floats:
@@ -142,14 +150,8 @@ def _needed(forest: Forest, value: Floats) -> Pair:
         read: Any = value.astype(np.float32) if forest.compare.startswith("float32") else value
         held: Any = read.astype(np.float32 if forest.single else np.float64)
         after, before = (np.nextafter(held, held.dtype.type(end)) for end in (np.inf, -np.inf))
-    if forest.compare.endswith("<"):
-        ends = np.where(held > read, held, after), np.where(held <= read, held, before)
-    else:
-        ends = np.where(held >= read, held, after), np.where(held < read, held, before)
-    return np.asarray(ends[0], np.float64), np.asarray(ends[1], np.float64)
-
-
-def chunks(rows: int, leaves: int) -> Iterator[slice]:
-    """Rows in parts that fit into memory with all their leaves."""
-    step = max(1, _HELD // max(leaves, 1))
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+    left = held > read if forest.compare.endswith("<") else held >= read
+    return (
+        np.where(left, held, after).astype(np.float64),
+        np.where(left, before, held).astype(np.float64),
+    )

@@ -6,17 +6,15 @@ leaf among those that the row may reach. What the library's own sums may round i
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._forest import Forest, sum_less_dropped
 from holdfast._leaf_masks import Least
-from holdfast._network import Floats, Ints, Network
+from holdfast._network import Floats, Network
 from holdfast._scored import CHECKED, Scored
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import TreeChanges
@@ -24,48 +22,55 @@ from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.importers._model import as_network
 from holdfast.verify._closed_form import ClosedForm, upper_end
-from holdfast.verify._tree_radius import Moving, chunks, openings
+from holdfast.verify._engine import cut
+from holdfast.verify._tree_radius import Moving, Reached
+
+_fractions = np.vectorize(Fraction, otypes=[object])
+# So many leaves of rows are held at once.
+_HELD = 2**20
 
 
 @dataclass(frozen=True)
-class Over:
-    """A rival: the margin over it is  weights · sums + constant; added trees take `lost` times the shift off it.
+class Rivals:
+    """The margins over them are  weights · sums + constants; added trees take `lost` times the shift off each.
 
     Of forests the shift is one of probabilities: where two are compared, one may fall and the other rise.
     """
 
     weights: Floats
-    constant: float
+    constants: Floats
     lost: float = 1.0
 
 
-def rivals(trees: TreeEnsemble, target: int) -> list[Over]:
+def rivals(trees: TreeEnsemble, target: int) -> Rivals:
     """The margins that have to stay above 0, in the trees' own sums."""
     votes, k = trees.score, trees.forest.n_outputs
-    sign = 1.0 if target == 1 else -1.0
     if len(trees.labels) > 2:
         if votes.shares and votes.off:
             raise InvalidInputError(
                 "threshold: expected none for a forest of several classes whose leaves may move, got some"
             )
-        off = np.array(votes.off or np.zeros(k))
-        units, lost = np.eye(k), 2.0 if votes.shares else 1.0
-        return [
-            Over(units[target] - units[other], float(off[other] - off[target]), lost)
-            for other in range(k)
-            if other != target
-        ]
-    if not votes.shares:
-        return [Over(np.array([sign]), -sign * votes.off[0] if votes.off else 0.0)]
-    if votes.off:
-        raise InvalidInputError(
-            "model: expected a forest without calibration where its leaves may move, got a calibrated one"
+        off, units = np.array(votes.off or np.zeros(k)), np.eye(k)
+        return Rivals(
+            units[target] - np.delete(units, target, axis=0),
+            np.delete(off, target) - off[target],
+            2.0 if votes.shares else 1.0,
         )
-    if votes.bar is None:
-        return [Over(sign * np.array([-1.0, 1.0]), 0.0, 2.0)]
-    if votes.first:
-        return [Over(sign * np.array([-1.0, 0.0]), sign * votes.bar)]
-    return [Over(sign * np.array([0.0, 1.0]), -sign * votes.bar)]
+    # Of class 1; where there is a bar, the probability of one class alone is held against it.
+    weights, constants, lost = [[1.0]], [-votes.off[0] if votes.off else 0.0], 1.0
+    if votes.shares:
+        if votes.off:
+            raise InvalidInputError(
+                "model: expected a forest without calibration where its leaves may move, got a calibrated one"
+            )
+        if votes.bar is None:
+            weights, lost = [[-1.0, 1.0]], 2.0
+        elif votes.first:
+            weights, constants = [[-1.0, 0.0]], [votes.bar]
+        else:
+            weights, constants = [[0.0, 1.0]], [-votes.bar]
+    sign = 1.0 if target == 1 else -1.0
+    return Rivals(sign * np.array(weights), sign * np.array(constants), lost)
 
 
 class MovingTrees(ClosedForm):
@@ -86,13 +91,10 @@ class MovingTrees(ClosedForm):
                 f"{changes.dropped}"
             )
         self.classifier, self.changes, self.forest = trees, changes, trees.forest
-        self._set(changes)
-
-    def _set(self, changes: TreeChanges) -> None:
-        self.radii = changes.leaf_radii(self.classifier)
-        self.low, self.high = self.forest.around(changes.threshold_radii(self.classifier))
+        self.radii = changes.leaf_radii(trees)
+        self.low, self.high = self.forest.around(changes.threshold_radii(trees))
         self.cuts = self.forest.cuts(self.low), self.forest.cuts(self.high)
-        self.least: dict[tuple[float, ...], Least] = {}
+        self.least: dict[bytes, Least] = {}
         self.shift = changes.shift * changes.factor
         reach = np.abs(self.forest.values) + self.radii[:, None]
         if not max(reach.max(initial=0.0), self.shift * self.forest.divisor) < 1e300:
@@ -100,20 +102,18 @@ class MovingTrees(ClosedForm):
                 f"leaves: expected radii whose sums stay within floating point, got {changes!r}"
             )
         # At most so large are the terms of each sum together, whatever the row.
-        self.most = self.forest.sizes(reach)[None, :] + self.shift * self.forest.divisor
+        self.most = self.forest.sizes(reach) + self.shift * self.forest.divisor
 
     def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The sum of the least that each tree adds, less what is dropped and shifted."""
         X = self._read(points)
-        overs = rivals(self.classifier, target)
-        sums = np.stack([self._sums(X, over) for over in overs])
-        spare = np.stack([self._spare(self.most, over) for over in overs])
-        lower, upper = self._ends(sums, spare)
+        over = rivals(self.classifier, target)
+        sums = self._sums(X, over)
+        lower, upper = self._ends(sums, self._spare(self.most, over))
         near = np.flatnonzero(~(lower > 0.0) & ~(upper < 0.0))
         if near.size:
-            sizes = self._sizes(X[near])
-            spare = np.stack([self._spare(sizes, over) for over in overs])
-            lower[near], upper[near] = self._ends(sums[:, near], spare)
+            spare = self._spare(self._sizes(X[near]), over)
+            lower[near], upper[near] = self._ends(sums[near], spare)
         return self._as_logits(lower), self._as_logits(upper)
 
     def _read(self, points: Floats) -> Floats:
@@ -131,25 +131,17 @@ class MovingTrees(ClosedForm):
                 "model: expected trees whose logits are sums of leaves, got a forest, whose logits are logarithms, or "
                 "a mean of which trees are dropped"
             )
-        X, off = self.classifier.matrix(points), votes.off or (0.0,) * forest.n_outputs
-        sizes = self._sizes(X)
-        ends, spares = [], []
-        for sign in (1.0, -1.0):
-            overs = [
-                Over(sign * unit, -sign * float(less))
-                for unit, less in zip(np.eye(forest.n_outputs), off, strict=True)
-            ]
-            spare = np.stack([self._spare(sizes, over) for over in overs], axis=1) + votes.band
-            sums = np.stack([self._sums(X, over) for over in overs], axis=1)
-            ends.append(sign * (sums - spare))
-            spares.append(2.0 * spare)
-        return ends[0], ends[1], np.maximum(*spares)
+        X, units = self.classifier.matrix(points), np.eye(forest.n_outputs)
+        off = np.array(votes.off or np.zeros(forest.n_outputs))
+        logits, turned = Rivals(units, -off), Rivals(-units, off)
+        spare = self._spare(self._sizes(X), logits) + votes.band
+        return self._sums(X, logits) - spare, spare - self._sums(X, turned), 2.0 * spare
 
     def _ends(self, sums: Floats, spare: Floats) -> tuple[Floats, Floats]:
-        """Bounds of the least margin over all rivals, (rivals, rows)."""
+        """Bounds of the least margin over all rivals, each (rows, rivals)."""
         band = self.classifier.score.doubt
         # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
-        return (sums - spare - band).min(axis=0), (sums + 2.0 * spare + band).min(axis=0)
+        return (sums - spare - band).min(axis=1), (sums + 2.0 * spare + band).min(axis=1)
 
     def _sizes(self, X: Floats) -> Floats:
         """At most so large are the terms of each sum together, at each row, (rows, outputs)."""
@@ -164,24 +156,25 @@ class MovingTrees(ClosedForm):
                     np.subtract.at(sizes[rows].T, forest.output, terms.T)
         return np.asarray(sizes * (1.0 + 2.0**-40))
 
-    def _spare(self, sizes: Floats, over: Over) -> Floats:
-        """How far a library's margin may be from the sum of its leaves, and ours, in float64, from the true one."""
-        forest, weights = self.forest, np.abs(over.weights)
+    def _spare(self, sizes: Floats, over: Rivals) -> Floats:
+        """How far a library's margins may be from the sums of its leaves, and ours, in float64, from the true ones."""
+        forest, weights = self.forest, np.abs(over.weights).T
         ours = 2.0**-53 * (2 * forest.n_trees + 16)
-        total = sizes @ weights / forest.divisor + abs(over.constant) + over.lost * self.shift
+        total = sizes @ weights / forest.divisor + np.abs(over.constants) + over.lost * self.shift
         return np.asarray(forest.sum_error(sizes) @ weights + ours * total)
 
-    def _sums(self, X: Floats, over: Over) -> Floats:
-        forest, out = self.forest, np.empty(X.shape[0])
-        start = float(over.weights @ forest.base)
-        key = tuple(over.weights.tolist())
-        if key not in self.least:
-            costs = forest.worth(over.weights, self.radii)
-            self.least[key] = Least(forest, costs, *self.cuts)
-        for rows, terms in self.least[key](X):
-            total = sum_less_dropped(terms, self.changes.dropped)
-            out[rows] = (start + total) / forest.divisor + over.constant - over.lost * self.shift
-        return out
+    def _sums(self, X: Floats, over: Rivals) -> Floats:
+        """The least that each margin may be, (rows, rivals)."""
+        forest, sums = self.forest, np.empty((X.shape[0], len(over.weights)))
+        for weights, out in zip(over.weights, sums.T, strict=True):
+            key = weights.tobytes()
+            if key not in self.least:
+                costs = forest.worth(weights, self.radii)
+                self.least[key] = Least(forest, costs, *self.cuts)
+            for rows, terms in self.least[key](X):
+                out[rows] = sum_less_dropped(terms, self.changes.dropped)
+        sums = (over.weights @ forest.base + sums) / forest.divisor
+        return np.asarray(sums + over.constants - over.lost * self.shift)
 
     def _as_logits(self, margins: Floats) -> Floats:
         """Differences of two probabilities as log-odds, to keep one scale; others as they are."""
@@ -202,50 +195,43 @@ class MovingTrees(ClosedForm):
         if still and sure and not (self.changes.dropped or self.shift):
             # Nothing that moves is met: every model computes what today's computes.
             return int(self.classifier.predict_index(point[None, :])[0]) == target
+        over = rivals(self.classifier, target)
         return all(
-            self._exactly(ways, over) > self._error(x, over)
-            for over in rivals(self.classifier, target)
+            self._exactly(ways, weights) + Fraction(constant) - Fraction(over.lost * self.shift)
+            > Fraction(error)
+            for weights, constant, error in zip(
+                over.weights, over.constants, self._errors(x, over), strict=True
+            )
         )
 
-    def _exactly(self, ways: list[list[tuple[int, ...]]], over: Over) -> Fraction:
-        factors = self.forest.factors(over.weights)
-        terms = [min(self._term(way[-1], factors) for way in tree) for tree in ways]
-        start = sum(
-            (
-                Fraction(w) * Fraction(b)
-                for w, b in zip(over.weights, self.forest.base, strict=True)
-            ),
-            Fraction(0),
-        )
+    def _exactly(self, ways: list[list[tuple[int, ...]]], weights: Floats) -> Fraction:
+        """The least that weights · sums may be, before anything comes beside it."""
+        leaves = [way[-1] for tree in ways for way in tree]
+        factors = _fractions(self.forest.factors(weights)[leaves])
+        worth = (factors * _fractions(self.forest.values[leaves])).sum(axis=1)
+        worth -= abs(factors).sum(axis=1) * _fractions(self.radii[leaves])
+        cost = dict(zip(leaves, worth, strict=True))
+        terms = [min(cost[way[-1]] for way in tree) for tree in ways]
         gone = sorted(terms, reverse=True)[: self.changes.dropped]
-        total = start + sum(terms) - sum(max(term, Fraction(0)) for term in gone)
-        divisor = Fraction(self.forest.divisor)
-        return (
-            total / divisor + Fraction(over.constant) - Fraction(over.lost) * Fraction(self.shift)
-        )
+        total = _fractions(weights) @ _fractions(self.forest.base) + sum(terms)
+        left: Fraction = total - sum(max(term, Fraction(0)) for term in gone)
+        return left / Fraction(self.forest.divisor)
 
-    def _term(self, leaf: int, factors: Floats) -> Fraction:
-        radius = Fraction(float(self.radii[leaf]))
-        parts = zip(factors[leaf].tolist(), self.forest.values[leaf].tolist(), strict=True)
-        return sum(
-            (Fraction(w) * Fraction(v) - abs(Fraction(w)) * radius for w, v in parts), Fraction(0)
-        )
-
-    def _error(self, x: Floats, over: Over) -> Fraction:
-        """How far the library's sum may be from the true one at a row, over what it may reach."""
+    def _errors(self, x: Floats, over: Rivals) -> Floats:
+        """How far the library's sums may be from the true ones at a row, over what they may reach."""
         sizes = self._sizes(x[None, :])[0]
-        error = self.forest.sum_error(sizes) @ np.abs(over.weights)
+        error = self.forest.sum_error(sizes) @ np.abs(over.weights).T
         # The threshold is taken off in float64.
-        rounded = 4.0 * 2.0**-53 * (float(sizes.sum()) / self.forest.divisor + abs(over.constant))
-        return Fraction(float(error) + rounded + self.classifier.score.doubt)
+        rounded = 4.0 * 2.0**-53 * (sizes.sum() / self.forest.divisor + np.abs(over.constants))
+        return np.asarray(error + rounded + self.classifier.score.doubt)
 
     def counter_model(self, point: Floats, target: int) -> TreeEnsemble | None:
         """Today's trees, or the worst ones for a rival, as the library can hold them."""
-        for over in (None, *rivals(self.classifier, target)):
-            other = self.classifier if over is None else self._worst(point, over)
-            if int(other.predict_index(point[None, :])[0]) != target and self._sure(
-                other, point, target
-            ):
+        over = rivals(self.classifier, target)
+        worst = (self._worst(point, weights, int(over.lost)) for weights in over.weights)
+        for other in itertools.chain([self.classifier], worst):
+            lost = int(other.predict_index(point[None, :])[0]) != target
+            if lost and self._sure(other, point, target):
                 return other
         return None
 
@@ -256,82 +242,47 @@ class MovingTrees(ClosedForm):
             return True
         sums = forest.sums(other.matrix(point[None, :]))[0]
         spare = np.zeros(sums.size) if forest.ordered else 2.0 * forest.rounding()
-        return any(
-            over.weights @ sums + over.constant < -(band + np.abs(over.weights) @ spare)
-            for over in rivals(other, target)
-        )
+        over = rivals(other, target)
+        allowed = -(band + np.abs(over.weights) @ spare)
+        return bool((over.weights @ sums + over.constants < allowed).any())
 
-    def _worst(self, point: Floats, over: Over) -> TreeEnsemble:
+    def _worst(self, point: Floats, weights: Floats, lost: int) -> TreeEnsemble:
+        """Today's trees with all that may move at its worst for one rival, as the library can hold them."""
         forest = self.forest
         ways = forest.reachable(self.classifier.matrix(point[None, :])[0], *self.cuts)
-        values, threshold = forest.values.copy(), forest.threshold.copy()
-        costs = forest.worth(over.weights, self.radii)
+        values, threshold = forest.values, forest.threshold.copy()
+        costs = forest.worth(weights, self.radii)
         chosen = [min(tree, key=lambda way: costs[way[-1]]) for tree in ways]
-        away = np.sign(forest.factors(over.weights)) * self.radii[:, None]
-        moved = inward(values - away, values, self.radii, forest)
-        values = np.where(forest.leaves[:, None], moved, values)
+        away = np.sign(forest.factors(weights)) * self.radii[:, None]
+        values = inward(values - away, values, self.radii, forest)
         for way in chosen:
-            for node, below in pairwise(way):
+            for node, below in itertools.pairwise(way):
                 if forest.numeric[node]:
                     left = below == forest.left[node]
                     threshold[node] = self.high[node] if left else self.low[node]
         terms = np.array([costs[way[-1]] for way in chosen])
-        for tree in np.argsort(-terms, kind="stable")[: self.changes.dropped].tolist():
-            if terms[tree] > 0.0:
-                values[forest.tree_of == tree] = 0.0
+        gone = np.argsort(-terms, kind="stable")[: self.changes.dropped]
+        values[np.isin(forest.tree_of, gone[terms[gone] > 0.0])] = 0.0
         other = forest.changed(values, threshold)
         if self.shift:
             most, none = np.nextafter(self.shift * forest.divisor, [0.0]), np.zeros((1, 1))
             part = inward(most[:, None], none, most, forest).item()
-            for place in np.flatnonzero(over.weights)[: int(over.lost)].tolist():
-                other = other.with_constant(place, -float(np.sign(over.weights[place])) * part)
+            for place in np.flatnonzero(weights)[:lost].tolist():
+                other = other.with_constant(place, -float(np.sign(weights[place])) * part)
         return self.classifier.with_forest(other)
 
     def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
         """The factor up to which each point holds, the least over all rivals; each end is proven."""
-        X = self._read(points)
+        X, over = self._read(points), rivals(self.classifier, target)
         lower, upper = np.full(X.shape[0], np.inf), np.full(X.shape[0], np.inf)
         unit = self.changes.resized(1.0)
-        radii, far = unit.leaf_radii(self.classifier), unit.threshold_radii(self.classifier)
-        for rows in chunks(X.shape[0], int(self.forest.leaves.sum())):
-            leaves, starts, opens = self._open(X[rows], far)
-            for over in rivals(self.classifier, target):
-                moving = self._moving(over, radii, leaves, starts, opens)
-                low, high = moving.ends()
+        for rows in cut(np.arange(X.shape[0]), max(1, _HELD // int(self.forest.leaves.sum()))):
+            reached = Reached(self.classifier, unit, X[rows])
+            for weights, constant in zip(over.weights, over.constants, strict=True):
+                low, high = Moving(reached, weights, constant, over.lost).ends()
                 lower[rows] = np.minimum(lower[rows], low)
                 upper[rows] = np.minimum(upper[rows], high)
         return lower, upper_end(upper)
-
-    def _open(self, X: Floats, far: Floats) -> tuple[NDArray[Any], Ints, Floats | None]:
-        """The leaves that rows may ever reach, (rows, leaves), where trees begin, and the factors that open them."""
-        forest = self.forest
-        if not far.any():
-            return forest.leaf_of(X), np.arange(forest.n_trees), None
-        nodes, starts = forest.by_tree
-        return np.tile(nodes, (X.shape[0], 1)), starts, openings(forest, X, far)[:, nodes]
-
-    def _moving(
-        self, over: Over, radii: Floats, leaves: NDArray[Any], starts: Ints, opens: Floats | None
-    ) -> Moving:
-        forest, sizes = self.forest, np.abs(over.weights)
-        factors = forest.factors(over.weights)
-        value, size = (
-            (factors * forest.values).sum(axis=1),
-            np.abs(factors * forest.values).sum(axis=1),
-        )
-        value, moves, size = (
-            part[leaves] for part in (value, np.abs(factors).sum(axis=1) * radii, size)
-        )
-        if opens is None and not self.changes.dropped:
-            # What never changes its leaf is one sum.
-            value, moves, size = (part.sum(axis=1, keepdims=True) for part in (value, moves, size))
-        started = float(sizes @ np.abs(forest.base)) / forest.divisor + abs(over.constant)
-        start = float(over.weights @ forest.base) / forest.divisor + over.constant
-        return Moving(
-            forest, value, moves, size, opens, starts, start, started,
-            (self.changes.shift * over.lost, self.changes.shift * float(sizes.sum())),
-            self.changes.dropped, self.classifier.score.doubt,
-        )  # fmt: skip
 
     def critics(self, point: Floats, target: int) -> list[Network]:
         """Trees are no network."""

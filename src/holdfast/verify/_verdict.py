@@ -135,9 +135,8 @@ class Outcome:
         if row in self.networks:
             return self.networks[row]
         for rows, margin, sides in self.sides:
-            place = np.flatnonzero(rows == row)
-            if place.size:
-                return margin, sides[place[0]].astype(np.float64)
+            if row in rows:
+                return margin, sides[rows == row][0].astype(np.float64)
         return None
 
     def branches(self, row: int, margin: Margin) -> list[tuple[Values, Values, Values]]:
