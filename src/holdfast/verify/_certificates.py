@@ -114,12 +114,12 @@ class Certificates(Shown):
             self.outcome, row, self.points[row], int(self.targets[row]), max_cases
         )
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row for each point, with the caller's index."""
+    def to_frame(self, *, categories: bool = False) -> pd.DataFrame:
+        """One row for each point, with the caller's index; words are text, or with `categories` a byte a row."""
         frame = self._complete().to_frame(self.index)
         if self.sound is not None:
             frame["sound"] = self.sound
-        return frame
+        return frame if categories else frame.astype({"verdict": "str", "decided_by": "str"})
 
     def counts(self) -> dict[Verdict, int]:
         """How many rows got each verdict."""

@@ -150,15 +150,15 @@ class Outcome:
         ]
 
     def to_frame(self, index: pd.Index, rows: slice = slice(None)) -> pd.DataFrame:
-        """The table for people, or some rows of it, whose index that is."""
-        names = pd.Index([verdict.name for verdict in VERDICTS])
+        """The table for people, or some rows of it, whose index that is; words are categories, a byte a row."""
+        names, stages = pd.Index([verdict.name for verdict in VERDICTS]), pd.Index(STAGES)
         return pd.DataFrame(
             {
-                "verdict": names.take(self.verdict[rows]),
+                "verdict": pd.Categorical.from_codes(self.verdict[rows], names, validate=False),
                 "robust": self.verdict[rows] == ROBUST,
                 "margin_lower": self.lower[rows],
                 "margin_upper": self.upper[rows],
-                "decided_by": pd.Index(STAGES).take(self.stage[rows]),
+                "decided_by": pd.Categorical.from_codes(self.stage[rows], stages, validate=False),
             },
             index=index,
         )
