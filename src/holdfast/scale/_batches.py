@@ -24,6 +24,7 @@ from holdfast.generators._recourse import added_column
 from holdfast.importers import load_model
 from holdfast.scale._audit import audit_batch, judge_with, read_auditors
 from holdfast.verify import certified_radius, certify, prepare
+from holdfast.verify._verdict import spelled_out
 
 Columns = dict[Hashable, Any]
 Answer = Callable[[pd.DataFrame], pd.DataFrame]
@@ -131,6 +132,7 @@ class BatchFunction:
     def __call__(self, batch: Any) -> Any:
         """The answers to a batch, row by row, as what the batch is itself."""
         result = self.coded(batch if isinstance(batch, pd.DataFrame) else batch.to_pandas())
+        result = _VERBS[self.verb].spelled(result)
         types = self.meta.dtypes
         other = types[result.dtypes.to_numpy() != types.to_numpy()]
         result = result.astype(other.to_dict()) if len(other) else result
@@ -206,11 +208,12 @@ def _kind(dtype: Any) -> str:
 
 @dataclass(frozen=True)
 class _Verb:
-    """The function, its answer's columns for a table like this, and what a process prepares for it."""
+    """The function, its answer's columns for a table like this, what a process prepares for it, and words for codes."""
 
     function: Callable[..., Any]
     columns: Callable[[pd.DataFrame, Mapping[str, Any]], Columns]
     prepared: Callable[[Any, dict[str, Any]], Answer]
+    spelled: Answer = lambda answer: answer
 
 
 def _certify_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
@@ -289,7 +292,7 @@ def _audit_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
 
 
 _VERBS = {
-    "certify": _Verb(certify, _certify_columns, _certify),
+    "certify": _Verb(certify, _certify_columns, _certify, spelled_out),
     "certified_radius": _Verb(
         certified_radius, lambda *_: {"radius_lower": float, "radius_upper": float}, _radius
     ),

@@ -17,7 +17,15 @@ from holdfast.errors import InvalidInputError
 from holdfast.importers._model import as_network
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._engine import Engine
-from holdfast.verify._verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Verdict
+from holdfast.verify._verdict import (
+    NOT_ROBUST,
+    ROBUST,
+    STAGES,
+    VERDICTS,
+    Outcome,
+    Verdict,
+    spelled_out,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,7 +127,7 @@ class Certificates(Shown):
         frame = self._complete().to_frame(self.index)
         if self.sound is not None:
             frame["sound"] = self.sound
-        return frame if categories else frame.astype({"verdict": "str", "decided_by": "str"})
+        return frame if categories else spelled_out(frame)
 
     def counts(self) -> dict[Verdict, int]:
         """How many rows got each verdict."""

