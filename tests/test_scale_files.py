@@ -92,6 +92,26 @@ def test_every_kind_of_table_gives_the_same_answers(folder, data, out):
 
 
 @pytest.mark.usefixtures("small_batches")
+def test_words_are_codes_on_their_way_and_text_in_the_result(folder):
+    run(folder, "certify", "points.parquet", "words.parquet", "--delta", 0.05)
+    whole = expected(folder)
+    result = pd.read_parquet(folder / "words.parquet")
+    assert result.dtypes.equals(whole.dtypes)
+    assert pq.read_schema(folder / "words.parquet").equals(pa.Schema.from_pandas(result), True)
+    model, points = (
+        hf.Network.load(folder / "model.npz"),
+        read_table(folder / "points.csv", index="id"),
+    )
+    function = hf.over_batches(
+        "certify", model, points, target=1, changes=hf.PlausibleChanges(0.05)
+    )
+    coded = function.coded(points)
+    assert {str(coded[name].dtype) for name in ("verdict", "decided_by")} == {"category"}
+    pd.testing.assert_frame_equal(coded.astype(whole.dtypes.to_dict()), whole)
+    pd.testing.assert_frame_equal(function(points), whole)
+
+
+@pytest.mark.usefixtures("small_batches")
 def test_radii_and_advice_are_streamed_too(folder):
     said = run(folder, "radius", "points.parquet", "radii.parquet")
     radii, whole = pd.read_parquet(folder / "radii.parquet"), expected(folder, "radius")

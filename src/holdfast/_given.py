@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidInputError
@@ -134,6 +135,9 @@ def given_floats(values: Any, name: str) -> NDArray[np.float64]:
     """
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
+    if isinstance(values, pd.DataFrame) and all(dtype == np.float64 for dtype in values.dtypes):
+        # Nothing was rounded; and a large table is gone through no more often than it must be.
+        return values.to_numpy(copy=True)
     array = given_array(values, name)
     if array.dtype.kind == "c":
         raise InvalidInputError(f"{name}: expected real numbers, got dtype {array.dtype}")

