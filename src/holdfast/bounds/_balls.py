@@ -9,9 +9,10 @@ changed value, and g_i = row D_{L-1} W_{L-1} ... W_{i+1} D_i, the changed margin
     margin' = margin + sum_i g_i E_i (v'_{i-1}, 1) >= margin - sum_i ||E_i||_p s_i
 
 with sensitivities s_i = ||g_i||_q ||(v'_{i-1}, 1)||_q; that is at most delta ||s||_q if the layers share a radius.
-Slopes and values are bounded layer by layer in the same way. Rounding errors of the centres are changes too: they go
-through the same slopes and weights. The output layer is treated as below, with chords in place of its gains, and where
-that is not enough the ball is cut by how much of the radius a layer takes.
+Slopes and values are bounded layer by layer in the same way, or from the ranges of the values before, one by one, where
+that is less. Rounding errors of the centres are changes too: they go through the same slopes and weights. The output
+layer is treated as below, with chords in place of its gains, and where that is not enough the ball is cut by how much
+of the radius a layer takes.
 
 *One hidden layer.* Neuron j moves by e_j = R s_j and its output weight by d rho_j, with sum |s|^p + sum |rho|^p <= 1.
 Put a price on that constraint; what is left falls apart into one function of one number for each neuron:
