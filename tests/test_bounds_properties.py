@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.verify import OutputBounds
 from oracle import (
     MILP_TOLERANCE,
     exact_class,
@@ -110,6 +111,24 @@ def test_probabilities_are_sound(table: Table):
         probabilities = powers / powers.sum(axis=-1, keepdims=True)
     assert (low <= probabilities.min(axis=0) + 1e-12).all()
     assert (probabilities.max(axis=0) <= high + 1e-12).all()
+
+
+def test_probabilities_of_wide_ranges_of_logits():
+    """What one class may reach is no part of the sum of the others: it would drown them."""
+    wide = OutputBounds(np.array([[0.0, -50.0]]), np.array([[0.0, 50.0]]), np.array([[True, True]]))
+    low, high = wide.probabilities()
+    least = np.exp(-50.0) / (1.0 + np.exp(-50.0))
+    np.testing.assert_allclose(low, [[least, least]], rtol=1e-12)
+    assert (low < least).all()
+    assert (high <= 1.0).all()
+    np.testing.assert_allclose(high, 1.0, rtol=1e-12)
+    one = OutputBounds(np.array([[-50.0]]), np.array([[50.0]]), np.array([[True]])).probabilities()
+    np.testing.assert_array_equal(one, (low, high))
+    wider = OutputBounds(*(np.array([[0.0, end, 0.0]]) for end in (-800.0, 800.0)), wide.met)
+    for end, expected in zip(
+        wider.probabilities(), ([0.0, 0.0, 0.0], [0.5, 1.0, 0.5]), strict=True
+    ):
+        np.testing.assert_allclose(end, [expected], atol=1e-12)
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ changed value, and g_i = row D_{L-1} W_{L-1} ... W_{i+1} D_i, the changed margin
     margin' = margin + sum_i g_i E_i (v'_{i-1}, 1) >= margin - sum_i ||E_i||_p s_i
 
 with sensitivities s_i = ||g_i||_q ||(v'_{i-1}, 1)||_q; that is at most delta ||s||_q if the layers share a radius.
-Slopes and values are bounded layer by layer in the same way. Rounding errors of the centres are changes too: they go
-through the same slopes and weights. The output layer is treated as below, with chords in place of its gains, and where
-that is not enough the ball is cut by how much of the radius a layer takes.
+Slopes and values are bounded layer by layer in the same way, or from the ranges of the values before, one by one, where
+that is less. Rounding errors of the centres are changes too: they go through the same slopes and weights. The output
+layer is treated as below, with chords in place of its gains, and where that is not enough the ball is cut by how much
+of the radius a layer takes.
 
 *One hidden layer.* Neuron j moves by e_j = R s_j and its output weight by d rho_j, with sum |s|^p + sum |rho|^p <= 1.
 Put a price on that constraint; what is left falls apart into one function of one number for each neuron:
@@ -25,15 +26,17 @@ range of s is split (branch and bound), which closes the gap.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Floats, Network
-from holdfast.bounds._layers import Margin
+from holdfast.bounds._layers import Margin, activated
 from holdfast.changes import PlausibleChanges
 from holdfast.changes._parameters import p_norm, p_norm_above
 
@@ -44,7 +47,7 @@ _LEAST = 5e-324
 # Numbers that the slopes of one chunk of rows may fill.
 _CHUNK = 500_000
 # Steps that a descent takes at most, and how far towards the steepest change it tries to go.
-_ROUNDS, _SHARES = 30, np.array([1.0, 0.5, 0.2, 0.05, 0.01])[:, None, None]
+_ROUNDS, _SHARES = 30, np.array([[1.0], [0.5], [0.2], [0.05], [0.01]])
 # A gap this small against what changes do to the margin is closed.
 _GAP = 1e-8
 # How far, in powers of two, prices are looked for around the best so far.
@@ -92,6 +95,11 @@ class _Ball:
         return np.minimum(each, _up(self.shared * p_norm_above(sensitivities, self.q), 1))
 
 
+def _radii(network: Network, changes: PlausibleChanges) -> Floats:
+    """How far each layer may move."""
+    return np.array([radius.weight for radius in changes.layer_radii(network)])
+
+
 def _up(values: Floats, terms: int) -> Floats:
     """What a sum of that many products, none of them negative, can be at most in exact arithmetic."""
     return values * (1.0 + (2 * terms + 8) * _UNIT) + terms * _TINY
@@ -109,43 +117,11 @@ class _Layer(NamedTuple):
     residual: Floats
 
 
-class _Values(NamedTuple):
-    """What a layer hands on: the centre, the range around it, and ||(v', 1)||_q from above."""
-
-    centre: Floats
-    low: Floats
-    high: Floats
-    size: Floats
-
-
 def _affine(weight: Floats, bias: Floats, values: Floats) -> tuple[Floats, Floats]:
     """W v + b, and how far rounding may have put it off."""
     size = np.abs(values) @ np.abs(weight).T + np.abs(bias)
     terms = weight.shape[1] + 1
     return values @ weight.T + bias, size * (2 * terms + 8) * _UNIT + terms * _TINY
-
-
-def _fall(ball: _Ball, layers: list[_Layer], rows: Floats) -> tuple[list[Floats], Floats]:
-    """How far rows . v' can fall below rows . v, rows (n, k, H): for each unit that a layer moves, and by itself.
-
-    A coefficient that is surely positive keeps today's slope: max(z, 0) lies above its tangents.
-    """
-    middle, half = rows, np.zeros(rows.shape)
-    sensitivities, fixed = [], np.zeros(rows.shape[:2])
-    for layer in reversed(layers):
-        low, high, terms = middle - half, middle + half, layer.weight.shape[0]
-        least, greatest, tangent = layer.slopes[:, :, None, :]
-        least, greatest = (np.where(low > 0.0, tangent, slope) for slope in (least, greatest))
-        low, high = low * greatest, high * np.where(high > 0.0, greatest, least)
-        middle, half = 0.5 * (low + high), 0.5 * (high - low)
-        # Three roundings above and the products below: all relative to the greatest coefficient.
-        reach = _up(np.maximum(np.abs(low), np.abs(high)), 4)
-        sensitivities.append(_up(p_norm_above(reach, ball.q) * layer.size[:, None], 1))
-        fixed = _up(fixed + (reach * layer.residual[:, None, :]).sum(axis=-1), terms + 2)
-        magnitude = np.abs(layer.weight)
-        half = half @ magnitude + (reach @ magnitude) * (4 * terms + 32) * _UNIT + terms * _TINY
-        middle = middle @ layer.weight
-    return sensitivities[::-1], fixed
 
 
 def _slopes(centre: Floats, low: Floats, high: Floats) -> Floats:
@@ -163,44 +139,128 @@ def _slopes(centre: Floats, low: Floats, high: Floats) -> Floats:
     return np.stack([least, greatest, centre > 0.0])
 
 
-def _forward(
-    network: Network, ball: _Ball, points: Floats, radii: Floats
-) -> tuple[list[_Layer], _Values]:
-    """Every hidden layer around today's values, where layer i may move by radii[:, i]."""
-    values = _Values(points, points, points, ball.size(points))
-    layers: list[_Layer] = []
-    for i, kind in enumerate(network.activations):
-        weight = network.weights[i]
-        centre, residual = _affine(weight, network.biases[i], values.centre)
-        own = np.broadcast_to(values.size[:, None], centre.shape)
-        ends = []
-        for side, rows in enumerate((weight, -weight)):
-            moves, fixed = _fall(
-                ball, layers, np.broadcast_to(rows, (points.shape[0], *rows.shape))
-            )
-            moved = ball.most(np.stack([*moves, own], axis=-1), radii[:, None, : i + 1]) + fixed
-            ends.append(_around(centre, moved + residual)[side])
-        low, high = ends
-        slopes = np.ones((3, *centre.shape))
-        if kind == "relu":
-            slopes = _slopes(centre, low, high)
-            centre, low, high = (np.maximum(part, 0.0) for part in (centre, low, high))
-        layers.append(_Layer(weight, slopes, values.size, residual))
-        size = ball.size(np.maximum(np.abs(low), np.abs(high)))
-        if i == 0:
-            # Neurons share the radius too: ||v' - v||_p <= ||E (x, 1)||_p <= ||E||_p ||(x, 1)||_q.
-            wider = float(weight.shape[0]) ** max(1.0 / ball.q - 1.0 / ball.p, 0.0)
-            together = ball.size(centre) + wider * radii[:, 0] * values.size + residual.sum(axis=1)
-            size = np.minimum(size, _up(together, weight.shape[0] + 16))
-        values = _Values(centre, low, high, size)
-    return layers, values
-
-
 def _around(centre: Floats, deviation: Floats) -> tuple[Floats, Floats]:
     """[centre - deviation, centre + deviation], rounded outward; everything where floats do not reach."""
     slack = (np.abs(centre) + np.abs(deviation)) * 8.0 * _UNIT + _LEAST
     low, high = centre - deviation - slack, centre + deviation + slack
     return np.where(np.isfinite(low), low, -np.inf), np.where(np.isfinite(high), high, np.inf)
+
+
+class _Enclosure:
+    """Today's values at some points, layer by layer, and all that they can be where layer i moves by radii[:, i]."""
+
+    def __init__(self, network: Network, ball: _Ball, points: Floats, radii: Floats) -> None:
+        self.ball, self.radii = ball, radii
+        self.layers: list[_Layer] = []
+        # What the last layer hands on: the centre, the range around it, and ||(v', 1)||_q from above.
+        self.centre = self.low = self.high = points
+        self.size = ball.size(points)
+        for weight, bias, kind in zip(
+            network.weights, network.biases, network.activations, strict=False
+        ):
+            self._read(weight, bias, kind == "relu")
+
+    def _read(self, weight: Floats, bias: Floats, relu: bool) -> None:
+        """Go through one more hidden layer."""
+        centre, residual = _affine(weight, bias, self.centre)
+        low, high = (
+            _around(centre, self.reach(rows)[0] + residual)[side]
+            for side, rows in enumerate((weight, -weight))
+        )
+        slopes = _slopes(centre, low, high) if relu else np.ones((3, *centre.shape))
+        self.layers.append(_Layer(weight, slopes, self.size, residual))
+        self.centre, self.low, self.high = (activated(end, relu) for end in (centre, low, high))
+        size = self.ball.size(np.maximum(np.abs(self.low), np.abs(self.high)))
+        if len(self.layers) == 1:
+            # Neurons share the radius too: ||v' - v||_p <= ||E (x, 1)||_p <= ||E||_p ||(x, 1)||_q.
+            wider = float(weight.shape[0]) ** max(1.0 / self.ball.q - 1.0 / self.ball.p, 0.0)
+            moved = wider * self.radii[:, 0] * self.size + residual.sum(axis=1)
+            size = np.minimum(size, _up(self.ball.size(self.centre) + moved, weight.shape[0] + 16))
+        self.size = size
+
+    def _fall(self, rows: Floats) -> tuple[list[Floats], Floats]:
+        """How far rows . v' can fall below rows . v, rows (n, k, H): for each unit that a layer moves, and by itself.
+
+        A coefficient that is surely positive keeps today's slope: max(z, 0) lies above its tangents.
+        """
+        middle, half = rows, np.zeros(rows.shape)
+        sensitivities, fixed = [], np.zeros(rows.shape[:2])
+        for layer in reversed(self.layers):
+            low, high, terms = middle - half, middle + half, layer.weight.shape[0]
+            least, greatest, tangent = layer.slopes[:, :, None, :]
+            least, greatest = (np.where(low > 0.0, tangent, slope) for slope in (least, greatest))
+            low, high = low * greatest, high * np.where(high > 0.0, greatest, least)
+            middle, half = 0.5 * (low + high), 0.5 * (high - low)
+            # Three roundings above and the products below: all relative to the greatest coefficient.
+            reach = _up(np.maximum(np.abs(low), np.abs(high)), 4)
+            sensitivities.append(_up(p_norm_above(reach, self.ball.q) * layer.size[:, None], 1))
+            fixed = _up(fixed + (reach * layer.residual[:, None, :]).sum(axis=-1), terms + 2)
+            magnitude = np.abs(layer.weight)
+            lost = (reach @ magnitude) * (4 * terms + 32) * _UNIT + terms * _TINY
+            middle, half = middle @ layer.weight, half @ magnitude + lost
+        return sensitivities[::-1], fixed
+
+    def reach(self, rows: Floats, root: float = 1.0) -> tuple[Floats, list[Floats]]:
+        """How far rows . v' can fall while a layer changes the rows themselves, (n, k), and by how much for each layer.
+
+        The better of two bounds: all layers together, and the values one by one, each within its range.
+        """
+        moves, fixed = self._fall(np.broadcast_to(rows, (self.size.size, *rows.shape)))
+        own = np.broadcast_to(_up(root * self.size, 1)[:, None], fixed.shape)
+        radii = self.radii[:, None, : len(moves) + 1]
+        together = self.ball.most(np.stack([*moves, own], axis=-1), radii) + fixed
+        falls, rises = self.centre - self.low, self.high - self.centre
+        single = falls @ np.maximum(rows, 0.0).T + rises @ np.maximum(-rows, 0.0).T
+        single = single + radii[:, :, -1] * own
+        # What is not a number, for ranges without an end, says nothing.
+        return _up(np.fmin(together, single), 2 * rows.shape[1] + 4), moves
+
+    def least(self, margin: Margin) -> Floats:
+        """The best of the bounds with and without a price on the output layer, (n,)."""
+        row, shared = margin.row[None, :], self.ball.shared
+        today, residual = _affine(row, np.array([margin.offset]), self.centre)
+        moved, moves = self.reach(row, self.ball.root(margin.count))
+        tried = [_around(today, moved + residual)[0]]
+        if moves and shared < math.inf:
+            tried.append(self._priced(margin, moves))
+        if moves and (self.radii[:, -1] < shared).any():
+            tried.append(self._priced(margin, []))
+        return np.asarray(np.concatenate(tried, axis=1).max(axis=1))
+
+    def _priced(self, margin: Margin, moves: list[Floats]) -> Floats:
+        """Bounds on a margin for several prices of the output layer's change, (n, prices).
+
+        What an output weight gains after paying, price h(pull |v'| / price), is convex in v' and lies below its chord;
+        the chords join the row, and the earlier layers are held against the sum. They pay the same price for the shared
+        radius where there are `moves` (how far a unit of each moves the margin); otherwise the output layer is held to
+        its own radius.
+        """
+        ball, row, radii = self.ball, margin.row, self.radii[:, None, :]
+        last = np.full((radii.shape[0], 1), ball.shared) if moves else radii[:, :, -1]
+        pull = _up(last * ball.root(margin.count), 1)
+        gains = [last * move for move in moves] + [pull * ball.size(self.centre)[:, None]]
+        guess = p_norm_above(np.concatenate(gains, axis=1), ball.q)[:, None] / ball.p + 1e-300
+        price = guess * 2.0 ** np.linspace(-1.0, 1.0, 7)
+        low, high = self.low[:, None, :], self.high[:, None, :]
+        at_low, at_high = (
+            _taken(ball, pull[:, :, None] * np.abs(end), price[:, :, None]) for end in (low, high)
+        )
+        chord = (at_high - at_low) / np.where(high > low, high - low, 1.0)
+        constant = np.maximum(at_low - chord * low, at_high - chord * high)
+        rows = row - chord
+        parts, fixed = self._fall(rows)
+        sensitivities = np.stack(parts, axis=-1)
+        each = ball.most(sensitivities, radii[:, :, :-1])
+        if moves:
+            together = ball.shared * p_norm_above(sensitivities, ball.q)
+            each = np.minimum(each, _taken(ball, together, price))
+        cost = price + each + _taken(ball, pull * float(ball.biases), price)
+        bound = (rows * self.centre[:, None, :] - constant).sum(axis=-1) + margin.offset - cost
+        farthest = np.maximum(np.abs(low), np.abs(high))
+        size = (np.abs(row) + 2.0 * np.abs(chord)) * farthest + at_low + at_high
+        size = size.sum(axis=-1) + abs(margin.offset) + cost + np.abs(fixed)
+        bound = bound - fixed - _up(size * (4 * row.size + 64) * _UNIT, 2 * row.size)
+        return np.where(np.isfinite(bound), bound, -np.inf)
 
 
 @np.errstate(all="ignore")
@@ -216,77 +276,13 @@ def least_margins(
     `most` is how far the layers move at most, (n, layers), where that is less than their radii.
     """
     ball, n = _Ball.of(changes), points.shape[0]
-    if most is None:
-        radii = np.array([radius.weight for radius in changes.layer_radii(network)])
-        most = np.broadcast_to(radii, (n, radii.size))
+    most = np.tile(_radii(network, changes), (n, 1)) if most is None else most
     bounds = np.empty((n, len(margins)))
     chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
     for part in (slice(start, start + chunk) for start in range(0, n, chunk)):
-        layers, values = _forward(network, ball, points[part], most[part])
-        for k, margin in enumerate(margins):
-            bounds[part, k] = _least(ball, layers, values, most[part], margin)
+        enclosure = _Enclosure(network, ball, points[part], most[part])
+        bounds[part] = np.stack([enclosure.least(margin) for margin in margins], axis=1)
     return bounds
-
-
-def _least(
-    ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, margin: Margin
-) -> Floats:
-    """The better of two bounds: with a price on the output layer, and from the ranges of the last values one by one."""
-    today, residual = _affine(margin.row[None, :], np.array([margin.offset]), values.centre)
-    away = np.where(margin.row > 0.0, values.centre - values.low, values.high - values.centre)
-    own = radii[:, -1] * _up(ball.root(margin.count) * values.size, 1)
-    moved = (away @ np.abs(margin.row) + own)[:, None] + residual
-    tried = [_around(today, _up(moved, away.shape[1] + 4))[0]]
-    kinds = [True] * (ball.shared < math.inf) + [False] * bool((radii[:, -1] < ball.shared).any())
-    tried += [_priced(ball, layers, values, radii, margin, joint) for joint in kinds if layers]
-    return np.asarray(np.concatenate(tried, axis=1).max(axis=1))
-
-
-def _priced(
-    ball: _Ball, layers: list[_Layer], values: _Values, radii: Floats, margin: Margin, joint: bool
-) -> Floats:
-    """Bounds on a margin for several prices of the output layer's change, (n, prices).
-
-    What an output weight gains after paying, price h(pull |v'| / price), is convex in v' and lies below its chord; the
-    chords join the row, and the earlier layers are held against the sum. They pay the same price for the shared radius
-    if `joint`; otherwise the output layer is held to its own radius.
-    """
-    n, neurons = values.centre.shape
-    pull = _up((np.full(n, ball.shared) if joint else radii[:, -1]) * ball.root(margin.count), 1)
-    gains = (pull * ball.size(values.centre))[:, None]
-    if joint:
-        moves, _ = _fall(ball, layers, np.broadcast_to(margin.row, (n, 1, neurons)))
-        gains = np.concatenate([*(ball.shared * move for move in moves), gains], axis=1)
-    price = (p_norm_above(gains, ball.q) / ball.p + 1e-300)[:, None] * 2.0 ** np.linspace(
-        -1.0, 1.0, 7
-    )
-    low, high = values.low[:, None, :], values.high[:, None, :]
-    at_low, at_high = (
-        _taken(ball, pull[:, None, None] * np.abs(end), price[:, :, None]) for end in (low, high)
-    )
-    chord = (at_high - at_low) / np.where(high > low, high - low, 1.0)
-    constant = np.maximum(at_low - chord * low, at_high - chord * high)
-    rows = margin.row - chord
-    moves, fixed = _fall(ball, layers, rows)
-    sensitivities = np.stack(moves, axis=-1)
-    each = ball.most(sensitivities, radii[:, None, :-1])
-    if joint:
-        each = np.minimum(
-            each, _taken(ball, ball.shared * p_norm_above(sensitivities, ball.q), price)
-        )
-    bias = _taken(ball, pull[:, None] * float(ball.biases), price)
-    bound = (
-        margin.offset
-        + (rows * values.centre[:, None, :] - constant).sum(axis=-1)
-        - price
-        - each
-        - bias
-    )
-    farthest = np.maximum(np.maximum(np.abs(low), np.abs(high)), values.centre[:, None, :])
-    size = (np.abs(margin.row) + 2.0 * np.abs(chord)) * farthest + at_low + at_high
-    size = size.sum(axis=-1) + abs(margin.offset) + price + each + bias + np.abs(fixed)
-    bound = bound - fixed - _up(size * (4 * neurons + 64) * _UNIT, 2 * neurons)
-    return np.where(np.isfinite(bound), bound, -np.inf)
 
 
 def _taken(ball: _Ball, gain: Floats, price: Floats) -> Floats:
@@ -330,27 +326,19 @@ def linear_radius(
     )
 
 
-# One change, or several to choose from: for each layer (changes, out, in + 1), the bias last.
-_Steps = list[Floats]
-
-
-def _direction(gradient: Floats, p: float) -> Floats:
-    """Along the last axis, the point of the unit p-ball at which the inner product with the gradient is greatest."""
+def _direction(ball: _Ball, gradient: Floats) -> Floats:
+    """The point of the unit p-ball at which the inner product with the gradient is greatest."""
     sizes = np.abs(gradient)
-    largest = sizes.max(axis=-1, keepdims=True)
-    shares = sizes / np.where(largest > 0.0, largest, 1.0)
-    direction = np.sign(gradient) * shares ** (math.inf if p == 1.0 else 1.0 / (p - 1.0))
+    largest = sizes.max()
+    direction = np.sign(gradient) * (sizes / (largest if largest > 0.0 else 1.0)) ** (ball.q - 1.0)
     # The largest entry is 1, unless all are 0 and stay so.
-    return np.asarray(
-        direction
-        / np.maximum((np.abs(direction) ** p).sum(axis=-1, keepdims=True), 1.0) ** (1.0 / p)
-    )
+    return np.asarray(direction / np.maximum(p_norm(direction, ball.p), 1.0))
 
 
 class _Descent:
     """Steepest descent of one margin at one point, inside the ball.
 
-    The gradient of a layer is the product of a backward signal and of what the layer reads. So is the steepest change.
+    A change is one vector: for each layer its weights and, as one more column, its biases.
     """
 
     def __init__(
@@ -362,104 +350,100 @@ class _Descent:
         deadline: Deadline = NO_LIMIT,
     ) -> None:
         self.network, self.changes, self.margin, self.deadline = network, changes, margin, deadline
-        self.ball = _Ball.of(changes)
-        self.radii = np.array([radius.weight for radius in changes.layer_radii(network)])
-        self.today = [
-            np.concatenate([w, b[:, None]], axis=1)
-            for w, b in zip(network.weights, network.biases, strict=True)
-        ]
-        self.x = np.append(x, 1.0)
+        self.ball, self.radii, self.x = _Ball.of(changes), _radii(network, changes), x
+        layers = [*map(np.column_stack, zip(network.weights, network.biases, strict=True))]
+        self.shapes = [layer.shape for layer in layers]
+        self.cuts = np.cumsum([layer.size for layer in layers])[:-1]
+        self.today = np.concatenate([*map(np.ravel, layers)])
         self.signal = margin.signs(network.n_outputs)
 
-    def least(self, goal: float | None) -> tuple[float, _Steps]:
+    def least(self, goal: float | None) -> tuple[float, Floats]:
         """The best of several descents, which take inactive neurons for inactive, half and fully active at first."""
-        still = [np.zeros((1, *layer.shape)) for layer in self.today]
+        still = np.zeros_like(self.today)
         descents = [self.run(self.steepest(still, leak), goal) for leak in (0.0, 0.3, 1.0)]
-        return min(descents, key=lambda pair: pair[0])
+        return min(descents, key=itemgetter(0))
 
-    def run(self, steps: _Steps, goal: float | None) -> tuple[float, _Steps]:
+    def run(self, change: Floats, goal: float | None) -> tuple[float, Floats]:
         """The least margin met, or one clearly below the goal, and the change that leads to it."""
-        value = self.margins(steps)[0]
+        value = self.margins(change)[0]
         # What is below by more than rounding errors stays below when it is moved inwards and replayed.
         enough = -math.inf if goal is None else goal - 1e-9 * abs(value)
         for _ in range(_ROUNDS):
             if value < enough or self.deadline.over:
                 break
-            tried = [
-                a + _SHARES * (b - a) for a, b in zip(steps, self.steepest(steps), strict=True)
-            ]
+            tried = change + _SHARES * (self.steepest(change) - change)
             margins = self.margins(tried)
             best = int(margins.argmin())
             if not margins[best] < value:
                 break
-            steps, value = [layer[[best]] for layer in tried], margins[best]
-        return float(value), steps
+            change, value = tried[best], margins[best]
+        return float(value), change
 
-    def margins(self, steps: _Steps) -> Floats:
-        """The margin after each change."""
-        return np.nan_to_num(self._forward(steps)[0][-1] @ self.signal, nan=np.inf)
+    def margins(self, changes: Floats) -> Floats:
+        """The margin after each change, (n,)."""
+        outputs, _ = self._forward(self.layers(changes))
+        return np.nan_to_num(outputs[-1] @ self.signal, nan=np.inf)
 
-    def _forward(self, steps: _Steps) -> tuple[list[Floats], list[Floats]]:
+    def layers(self, changes: Floats) -> list[Floats]:
+        """The layers after each change, (n, out, in + 1)."""
+        parts = np.split(self.today + changes, self.cuts, axis=-1)
+        return [part.reshape(-1, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+    def _forward(self, layers: list[Floats]) -> tuple[list[Floats], list[Floats]]:
         """The preactivations of each layer, and what it reads."""
-        read, outputs = [np.broadcast_to(self.x, (steps[0].shape[0], self.x.size))], []
-        for today, step, kind in zip(
-            self.today, steps, (*self.network.activations, ""), strict=True
-        ):
-            outputs.append(np.einsum("soi,si->so", today + step, read[-1]))
-            values = np.maximum(outputs[-1], 0.0) if kind == "relu" else outputs[-1]
-            read.append(np.concatenate([values, np.ones((values.shape[0], 1))], axis=1))
+        values, outputs, read = np.broadcast_to(self.x, (len(layers[0]), self.x.size)), [], []
+        for layer, kind in zip(layers, (*self.network.activations, ""), strict=True):
+            read.append(values)
+            outputs.append(np.einsum("noi,ni->no", layer[:, :, :-1], values) + layer[:, :, -1])
+            values = activated(outputs[-1], kind == "relu")
         return outputs, read
 
-    def aims(self, steps: _Steps, leak: float = 0.0) -> Iterator[tuple[Floats, Floats]]:
-        """From the last layer back, the change of norm 1 that lowers the margin most to first order; by how much."""
-        outputs, read = self._forward(steps)
-        signal = np.broadcast_to(self.signal, outputs[-1].shape)
-        ball = self.ball
-        for i in reversed(range(len(self.today))):
-            if i + 1 < len(self.today):
-                signal = np.einsum(
-                    "so,soi->si", signal, (self.today[i + 1] + steps[i + 1])[:, :, :-1]
-                )
+    def gradient(self, change: Floats, leak: float = 0.0) -> list[Floats]:
+        """That of the margin after a change, layer by layer; inactive neurons let through so much of it."""
+        layers = self.layers(change)
+        outputs, read = self._forward(layers)
+        signal = self.signal
+        parts: list[Floats] = []
+        for i in reversed(range(len(layers))):
+            if parts:
+                signal = signal @ layers[i + 1][0, :, :-1]
                 if self.network.activations[i] == "relu":
-                    signal = signal * np.where(outputs[i] > 0.0, 1.0, leak)
-            reads = ball.extend(read[i][:, :-1])
-            aim = -_direction(signal, ball.p)[:, :, None] * _direction(reads, ball.p)[:, None, :]
-            yield aim, p_norm(signal, ball.q) * p_norm(reads, ball.q)
+                    signal = signal * np.where(outputs[i][0] > 0.0, 1.0, leak)
+            parts.append(np.outer(signal, self.ball.extend(read[i][0])).ravel())
+        return parts[::-1]
 
-    def steepest(self, steps: _Steps, leak: float = 0.0) -> _Steps:
+    def steepest(self, change: Floats, leak: float = 0.0) -> Floats:
         """The change on the edge of the ball that lowers the margin most to first order."""
-        aims, gains = zip(*self.aims(steps, leak), strict=True)
-        # Layers that share a radius take from it as the entries of one vector do.
-        shares = np.stack(gains[::-1], axis=1)
-        budget = (
-            self.ball.shared * _direction(shares, self.ball.p)
-            if self.ball.shared < math.inf
-            else self.radii * np.sign(shares)
-        )
-        return [aim * budget[:, i, None, None] for i, aim in enumerate(aims[::-1])]
-
-    def with_shifts(self, shifts: Floats) -> _Steps:
-        """The change that moves one hidden layer's neurons by these shares of the radius; the rest for the output."""
-        ball, p = self.ball, self.ball.p
-        shifts = shifts / max(float(p_norm_above(shifts, p)), 1.0)
-        first = np.outer(shifts, _direction(ball.extend(self.x[:-1]), p))[None] * self.radii[0]
-        last, _ = next(self.aims([first, np.zeros((1, *self.today[1].shape))]))
-        left = 1.0
-        if ball.shared < math.inf:
-            left = max(1.0 - float((np.abs(shifts) ** p).sum()), 0.0) ** (1.0 / p)
-        return [first, left * self.radii[1] * last]
-
-    def network_of(self, steps: _Steps) -> Network | None:
-        """Today's network after the one change in `steps`, moved inwards until it surely lies in the ball."""
-        for less in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
-            moved = [
-                today + (1.0 - less) * step[0]
-                for today, step in zip(self.today, steps, strict=True)
+        parts, radii = self.gradient(change, leak), self.radii
+        if self.ball.shared < math.inf:
+            parts, radii = [np.concatenate(parts)], radii[:1]
+        return -np.concatenate(
+            [
+                radius * _direction(self.ball, part)
+                for radius, part in zip(radii, parts, strict=True)
             ]
-            if not all(np.isfinite(layer).all() for layer in moved):
+        )
+
+    def with_shifts(self, shifts: Floats) -> Floats:
+        """The change that moves one hidden layer's neurons by these shares of the radius; the rest for the output."""
+        ball, left = self.ball, 1.0
+        shifts = shifts / max(float(p_norm_above(shifts, ball.p)), 1.0)
+        if ball.shared < math.inf:
+            left = max(1.0 - float((np.abs(shifts) ** ball.p).sum()), 0.0) ** (1.0 / ball.p)
+        change = np.zeros_like(self.today)
+        first, last = np.split(change, self.cuts)
+        first[:] = self.radii[0] * np.outer(shifts, _direction(ball, ball.extend(self.x))).ravel()
+        last[:] = -left * self.radii[1] * _direction(ball, self.gradient(change)[1])
+        return change
+
+    def network_of(self, change: Floats) -> Network | None:
+        """Today's network after a change, moved inwards until it surely lies in the ball."""
+        for less in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
+            layers = [layer[0] for layer in self.layers((1.0 - less) * change)]
+            if not all(np.isfinite(layer).all() for layer in layers):
                 return None
             changed = self.network.with_parameters(
-                [m[:, :-1] for m in moved], [m[:, -1] for m in moved]
+                [layer[:, :-1] for layer in layers], [layer[:, -1] for layer in layers]
             )
             if self.changes.contains(self.network, changed):
                 return changed
@@ -473,14 +457,41 @@ def worst(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin
     return descent.network_of(descent.least(None)[1]) or network
 
 
-class _BallPart(NamedTuple):
-    """A part of the ball: a range of shifts for each neuron, with its bound and what the bound was found at."""
+class _Part(NamedTuple):
+    """A part of the ball: its bound, a range for each coordinate, and what the next search may begin with."""
 
     bound: float
     low: Floats
     high: Floats
-    prices: Floats
-    shifts: Floats
+    clues: tuple[Floats, ...] = ()
+
+
+def _halves(part: _Part, j: int, middle: float) -> list[tuple[Floats, Floats]]:
+    """The ranges of the two parts below and above some value of a coordinate."""
+    below, above = part.high.copy(), part.low.copy()
+    below[j] = above[j] = middle
+    return [(part.low, below), (above, part.high)]
+
+
+def _branched(
+    part: _Part,
+    cut: Callable[[list[_Part]], list[_Part]],
+    rounds: int,
+    many: int,
+    enough: Callable[[float], bool],
+) -> float:
+    """Branch and bound: the least bound over all parts, when enough or after so many rounds of cutting some in two."""
+    parts = [part]
+    for _ in range(rounds):
+        parts.sort(key=itemgetter(0))
+        wholes = [part for part in parts[:many] if not enough(part.bound)]
+        if not wholes:
+            break
+        parts = parts[len(wholes) :]
+        # A part is no worse than the whole it was cut from.
+        for i, half in enumerate(cut(wholes)):
+            parts.append(half._replace(bound=max(half.bound, wholes[i // 2].bound)))
+    return min(part.bound for part in parts)
 
 
 class _ShiftSearch:
@@ -490,27 +501,22 @@ class _ShiftSearch:
     """
 
     def __init__(self, descent: _Descent, goal: float | None) -> None:
-        network, margin, x = descent.network, descent.margin, descent.x[:-1]
-        first, last = descent.radii
-        centre, residual = _affine(network.weights[0], network.biases[0], x[None, :])
-        self.ball, self.descent, self.goal = (
-            descent.ball,
-            descent,
-            math.inf if goal is None else goal,
-        )
-        self.centre, self.row, self.offset = centre[0], margin.row, margin.offset
-        self.rectified = network.activations[0] == "relu"
+        network, ball, row = descent.network, descent.ball, descent.margin.row
+        centre, residual = _affine(network.weights[0], network.biases[0], descent.x[None, :])
+        self.descent, self.ball, self.margin = descent, ball, descent.margin
+        self.goal = math.inf if goal is None else goal
+        self.centre, self.rectified = centre[0], network.activations[0] == "relu"
         # How far the first layer moves one neuron, and the output layer a margin for each unit that it reads.
-        self.reach = float(_up(first * self.ball.size(x), 1))
-        self.pull = float(_up(last * self.ball.root(margin.count), 1))
+        first, last = descent.radii
+        self.reach = float(_up(first * ball.size(descent.x), 1))
+        self.pull = float(_up(last * ball.root(self.margin.count), 1))
         # What rounding of the centre and of the row can cost.
-        self.error = float(_up(residual[0] @ (np.abs(margin.row) + self.pull), centre.size))
-        self.least, self.shifts = math.inf, np.zeros_like(self.centre)
+        self.error = float(_up(residual[0] @ (np.abs(row) + self.pull), row.size))
+        self.least, self.shifts = math.inf, np.zeros_like(row)
 
     def values(self, shifts: Floats) -> Floats:
         """v(s), neurons on the last axis."""
-        read = np.asarray(self.centre + self.reach * shifts)
-        return np.maximum(read, 0.0) if self.rectified else read
+        return np.asarray(activated(self.centre + self.reach * shifts, self.rectified))
 
     def bound(
         self, low: Floats, high: Floats, prices: Floats, near: Floats
@@ -518,23 +524,25 @@ class _ShiftSearch:
         """For each pair of prices: a lower bound for shifts in [low, high], and each neuron's shift.
 
         Between two shifts the concave part lies above its chord and price |s|^p above every tangent. The shifts are
-        spread evenly, with more of them around those in `near`, (neurons, any).
+        spread evenly, with more of them around those in `near`.
         """
-        p, price = self.ball.p, prices[:, 0, None, None]
-        kink = -self.centre / self.reach if self.reach > 0.0 else np.zeros_like(self.centre)
-        evenly = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, 25)
-        marks = [evenly, high[:, None], np.zeros((kink.size, 1)), kink[:, None]]
-        marks += [at[:, None] + _NEAR * (high - low)[:, None] for at in near.T]
-        grid = np.sort(np.clip(np.concatenate(marks, axis=1), low[:, None], high[:, None]), axis=1)
+        p, row, offset = self.ball.p, self.margin.row, self.margin.offset
+        price, last = prices.T[:, :, None, None]
+        low, width = low[:, None], (high - low)[:, None]
+        kink = np.nan_to_num(-self.centre / self.reach)[:, None]
+        # Even ones up to the end and beyond, so that it is met.
+        marks = [
+            low + width * np.linspace(0.0, 1.1, 28),
+            near[:, None] + width * _NEAR,
+            kink,
+            0.0 * kink,
+        ]
+        grid = np.sort(np.clip(np.concatenate(marks, axis=1), low, high[:, None]), axis=1)
         values = self.values(grid.T).T
-        concave = self.row[:, None] * values - _taken(
-            self.ball, self.pull * np.abs(values), prices[:, 1, None, None]
-        )
-        left, right, width = grid[:, :-1], grid[:, 1:], np.diff(grid, axis=1)
-        slope = np.diff(concave, axis=2) / np.where(width > 0.0, width, 1.0)
-        touch = -np.sign(slope) * (np.abs(slope) / (p * price)) ** (
-            math.inf if p == 1.0 else 1.0 / (p - 1.0)
-        )
+        concave = row[:, None] * values - _taken(self.ball, self.pull * np.abs(values), last)
+        left, right, cell = grid[:, :-1], grid[:, 1:], np.diff(grid, axis=1)
+        slope = np.diff(concave, axis=2) / np.where(cell > 0.0, cell, 1.0)
+        touch = -np.sign(slope) * (np.abs(slope) / (p * price)) ** (self.ball.q - 1.0)
         touch = np.clip(touch, left, right)
         tilt = p * np.abs(touch) ** (p - 1.0) * np.where(left + right < 0.0, -1.0, 1.0)
         at_left, at_right = (
@@ -545,96 +553,81 @@ class _ShiftSearch:
         parts = np.take_along_axis(least, best, axis=2)[:, :, 0]
         paid = prices[:, 0] if self.ball.shared < math.inf else prices.sum(axis=1)
         bias = _taken(self.ball, np.array(self.pull * float(self.ball.biases)), prices[:, 1])
-        size = (
-            (np.abs(self.row) + self.pull) * (np.abs(self.centre) + self.reach) + _TINY
-        ).sum() + abs(self.offset)
-        size = size + self.pull + (p * parts.shape[1] + 2.0) * prices.sum(axis=1)
-        error = self.error + size * (4 * parts.shape[1] + 128) * _UNIT
-        bounds = self.offset + parts.sum(axis=1) - paid - bias - error
+        size = (np.abs(row) + self.pull) * (np.abs(self.centre) + self.reach) + _TINY
+        size = size.sum() + abs(offset) + self.pull + (p * row.size + 2.0) * prices.sum(axis=1)
+        error = self.error + size * (4 * row.size + 128) * _UNIT
+        bounds = offset + parts.sum(axis=1) - paid - bias - error
         shifts = np.take_along_axis(touch, best, axis=2)[:, :, 0]
         return np.where(np.isfinite(bounds), bounds, -np.inf), shifts
 
-    def node(
+    def part(
         self, low: Floats, high: Floats, prices: Floats, widths: Sequence[float] = _WIDTHS
-    ) -> _BallPart:
+    ) -> _Part:
         """Search the prices from rough to fine; every bound holds, the last ones over the finest cells."""
-        near, shared = np.empty((low.size, 0)), self.ball.shared < math.inf
+        near, shared = np.zeros_like(low), self.ball.shared < math.inf
         for width in widths:
             factors = 2.0 ** np.linspace(-width, width, 9 if shared else 7)
-            pairs = (
-                [(a, a) for a in factors] if shared else [(a, b) for a in factors for b in factors]
-            )
-            tried = prices * np.array(pairs)
+            pairs = zip(factors, factors, strict=True) if shared else product(factors, factors)
+            tried = prices * np.array([*pairs])
             bounds, shifts = self.bound(low, high, tried, near)
             best = int(bounds.argmax())
-            prices, near = tried[best], shifts[[best]].T
-            value = float(self.descent.margins(self.descent.with_shifts(shifts[best]))[0])
+            prices, near = tried[best], shifts[best]
+            value = float(self.descent.margins(self.descent.with_shifts(near))[0])
             if value < self.least:
-                self.least, self.shifts = value, shifts[best]
+                self.least, self.shifts = value, near
             if bounds[best] > self.goal:
                 break
-        return _BallPart(float(bounds[best]), low, high, prices, shifts)
+        return _Part(float(bounds[best]), low, high, (prices, shifts))
 
     def run(self, rounds: int) -> float:
         """The least bound over all parts, after at most `rounds` splits."""
-        still = np.zeros_like(self.centre)
+        still, row = np.zeros_like(self.centre), self.margin.row
         values = self.values(still)
-        today = float(values @ self.row + self.offset)
-        gain = self.reach * p_norm_above(self.row, self.ball.q) + self.pull * self.ball.size(values)
-        nodes = [self.node(still - 1.0, still + 1.0, np.full(2, gain / self.ball.p + 1e-300))]
-        for _ in range(rounds):
-            node = min(nodes, key=lambda node: node.bound)
-            closed = self.least - node.bound <= _GAP * abs(today - node.bound)
-            if closed or node.bound > self.goal or self.least < self.goal < math.inf:
-                break
-            # Between the minima that a neuron jumps between as the prices move.
-            least, greatest = node.shifts.min(axis=0), node.shifts.max(axis=0)
-            j = int((greatest - least).argmax())
-            middle = 0.5 * (least[j] + greatest[j])
-            if not node.low[j] < middle < node.high[j]:
-                middle = 0.5 * (node.low[j] + node.high[j])
-            below, above = node.high.copy(), node.low.copy()
-            below[j] = above[j] = middle
-            nodes = [other for other in nodes if other is not node]
-            for low, high in ((node.low, below), (above, node.high)):
-                child = self.node(low, high, node.prices, _WIDTHS[2:])
-                nodes.append(child._replace(bound=max(child.bound, node.bound)))
-        return min(node.bound for node in nodes)
+        today = float(values @ row + self.margin.offset)
+        gain = self.reach * p_norm_above(row, self.ball.q) + self.pull * self.ball.size(values)
+        price = np.full(2, gain / self.ball.p + 1e-300)
+
+        def enough(bound: float) -> bool:
+            closed = self.least - bound <= _GAP * abs(today - bound)
+            return closed or bound > self.goal or self.least < self.goal < math.inf
+
+        return _branched(self.part(still - 1.0, still + 1.0, price), self.cut, rounds, 1, enough)
+
+    def cut(self, parts: list[_Part]) -> list[_Part]:
+        """Between the minima that a neuron jumps between as the prices move."""
+        (part,) = parts
+        prices, shifts = part.clues
+        least, greatest = shifts.min(axis=0), shifts.max(axis=0)
+        j = int((greatest - least).argmax())
+        middle = 0.5 * (least[j] + greatest[j])
+        if not part.low[j] < middle < part.high[j]:
+            middle = 0.5 * (part.low[j] + part.high[j])
+        return [self.part(*ends, prices, _WIDTHS[2:]) for ends in _halves(part, j, middle)]
 
 
 def _cut(descent: _Descent, rounds: int, goal: float) -> float:
-    """Branch and bound over what each layer takes of the shared radius."""
-    ball, radii, x = descent.ball, descent.radii, descent.x[:-1]
+    """Branch and bound over what each layer takes of the shared radius, from the least to the most that it moves."""
+    ball, network, x = descent.ball, descent.network, descent.x
 
-    def bound(most: Floats) -> Floats:
-        points = np.broadcast_to(x, (most.shape[0], x.size))
-        return least_margins(descent.network, descent.changes, points, [descent.margin], most)[:, 0]
+    def bounded(low: Floats, high: Floats) -> list[_Part]:
+        points = np.broadcast_to(x, (len(high), x.size))
+        bounds = least_margins(network, descent.changes, points, [descent.margin], high)[:, 0]
+        return [*map(_Part, bounds.tolist(), low, high)]
 
-    # Of each part of the ball the least and the most that the layers move.
-    parts = np.stack([np.zeros_like(radii), radii])[None]
-    bounds = bound(parts[:, 1])
-    for _ in range(rounds):
-        cut = bounds.argsort(kind="stable")[:_OPEN]
-        cut = cut[bounds[cut] <= goal]
-        if not cut.size or descent.deadline.over:
-            break
-        halves = parts[np.tile(cut, 2)]
-        each, layer = np.arange(2 * cut.size), (halves[:, 1] - halves[:, 0]).argmax(axis=1)
-        halves[each, np.repeat([1, 0], cut.size), layer] = halves[each, :, layer].mean(axis=1)
+    def cut(parts: list[_Part]) -> list[_Part]:
+        halves = []
+        for part in parts:
+            j = int((part.high - part.low).argmax())
+            halves += _halves(part, j, 0.5 * (part.low[j] + part.high[j]))
+        low, high = (np.stack(ends) for ends in zip(*halves, strict=True))
         # What the other layers move at least is gone from the shared radius.
-        powers = (halves[:, 0] / ball.shared) ** ball.p
-        rest = (
-            np.maximum(1.0 - (powers.sum(axis=1, keepdims=True) - powers), 0.0)
-            + (ball.p + 8.0) * 2.0**-48
-        )
-        halves[:, 1] = np.minimum(
-            halves[:, 1], ball.shared * rest ** (1.0 / ball.p) * (1.0 + 2.0**-48)
-        )
-        # A part is no worse than the whole it was cut from.
-        new = np.maximum(bound(halves[:, 1]), np.tile(bounds[cut], 2))
-        parts, bounds = np.delete(parts, cut, axis=0), np.delete(bounds, cut)
-        parts, bounds = np.concatenate([parts, halves]), np.concatenate([bounds, new])
-    return float(bounds.min())
+        powers = (low / ball.shared) ** ball.p
+        rest = np.maximum(1.0 - (powers.sum(axis=1, keepdims=True) - powers), 0.0)
+        rest = (rest + (ball.p + 8.0) * 2.0**-48) ** (1.0 / ball.p) * (1.0 + 2.0**-48)
+        return bounded(low, np.minimum(high, ball.shared * rest))
+
+    (whole,) = bounded(np.zeros_like(descent.radii)[None], descent.radii[None])
+    return _branched(whole, cut, rounds, _OPEN, lambda bound: bound > goal or descent.deadline.over)
 
 
 @np.errstate(all="ignore")
@@ -654,13 +647,13 @@ def refine(
     """
     lower = float(least_margins(network, changes, x[None, :], [margin])[0, 0])
     descent = _Descent(network, changes, x, margin, deadline)
-    value, steps = descent.least(goal)
+    value, change = descent.least(goal)
     if network.hidden and (goal is None or lower <= goal <= value):
         if len(network.hidden) == 1:
             search = _ShiftSearch(descent, goal)
             lower = max(lower, search.run(rounds))
             again = descent.run(descent.with_shifts(search.shifts), goal)
-            value, steps = min((value, steps), again, key=lambda pair: pair[0])
+            value, change = min((value, change), again, key=itemgetter(0))
         elif descent.ball.shared < math.inf:
             lower = max(lower, _cut(descent, rounds, value if goal is None else goal))
-    return lower, descent.network_of(steps) if value <= 0.0 else None
+    return lower, descent.network_of(change) if value <= 0.0 else None

@@ -74,10 +74,8 @@ class ClosedForm(ABC):
             outcome.mark(rows[lower > 0.0], ROBUST, Stage.CLOSED_FORM)
             outcome.mark(rows[upper < 0.0], NOT_ROBUST, Stage.CLOSED_FORM)
             # Fractions judge a margin of exactly 0 too, which depends on who wins a tie, and what overflowed.
-            for row in (
-                rows[~(lower > 0.0) & ~(upper < 0.0)].tolist() if until is Stage.EXACT else ()
-            ):
-                if deadline.over:
+            for row in rows[~(lower > 0.0) & ~(upper < 0.0)].tolist():
+                if deadline.over or until is not Stage.EXACT:
                     break
                 if self.holds(points[row], one):
                     outcome.mark(row, ROBUST, Stage.EXACT)
@@ -121,17 +119,14 @@ class Margins:
         """The margin over each rival, (n, k), and how far rounding may have carried any of them, (n,)."""
         if self.engine is None:
             logits = self.classifier.logits(points)
-            values = (
-                logits[:, [target]] - np.delete(logits, target, axis=1)
-                if logits.shape[1] > 1
-                else logits
-            )
             error = np.finfo(np.float64).eps * np.abs(logits).max(axis=1) + self.spare
-            return values if logits.shape[1] > 1 or target == 1 else -values, error
-        self.engine.prepared(0).error(points)
+            if logits.shape[1] == 1:
+                return logits if target == 1 else -logits, error
+            return logits[:, [target]] - np.delete(logits, target, axis=1), error
         prepared = self.engine.prepared(target)
+        prepared.error(points)
         error = forward_error(prepared.norms, np.abs(points).max(axis=1))
-        return np.asarray(prepared.today(points)), np.asarray(error) + np.zeros(points.shape[0])
+        return np.asarray(prepared.today(points)), np.asarray(error)
 
     def exactly(self, point: Floats, target: int) -> list[tuple[Fraction, bool]]:
         """The margin over each rival as a fraction, and whether a tie with it is lost."""

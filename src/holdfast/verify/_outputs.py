@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
@@ -32,11 +33,12 @@ class OutputBounds:
         A class is least probable when its own logit is least and every other greatest; each logit's range is taken on
         its own, so for several classes the bounds are sound but may not be attained together.
         """
-        if self.lower.shape[1] == 1:
-            low = _sigmoid(self.lower[:, 0])
-            high = _sigmoid(self.upper[:, 0])
-            return np.stack([1.0 - high, low], axis=1), np.stack([1.0 - low, high], axis=1)
-        return _softmax_end(self.lower, self.upper), _softmax_end(self.upper, self.lower)
+        # One logit is class 1's, beside a constant 0.
+        lower, upper = (
+            np.insert(end, 0, 0.0, axis=1) if end.shape[1] == 1 else end
+            for end in (self.lower, self.upper)
+        )
+        return _probabilities(lower, upper, -1.0), _probabilities(upper, lower, 1.0)
 
 
 def output_bounds(
@@ -99,14 +101,12 @@ def logit_ranges(
     return OutputBounds(*(np.stack(parts, axis=1) for parts in zip(*columns, strict=True)))
 
 
-def _sigmoid(logits: Floats) -> Floats:
-    return 0.5 * (1.0 + np.tanh(0.5 * logits))
-
-
-def _softmax_end(own: Floats, others: Floats) -> Floats:
-    """The probability of each class with its own logit at one end and every other at the other."""
-    shift = np.maximum(own.max(axis=1), others.max(axis=1))[:, None]
-    mine = np.exp(own - shift)
-    theirs = np.exp(others - shift)
-    rest = theirs.sum(axis=1, keepdims=True) - theirs
-    return np.asarray(mine / (mine + rest))
+def _probabilities(own: Floats, others: Floats, side: float) -> Floats:
+    """Of each class with its own logit at one end and every other at the other, rounded down (side -1) or up (1)."""
+    classes = range(own.shape[1])
+    # Without a sum of all, from which one logit's own would have to be taken off again.
+    rest = [np.logaddexp.reduce(np.delete(others, k, axis=1), axis=1) for k in classes]
+    against = np.stack(rest, axis=1)
+    spare = side * 2.0**-50 * (np.abs(own) + np.abs(against) + len(classes))
+    shares = expit(own - against + spare) * (1.0 + side * 2.0**-50)
+    return np.asarray(np.clip(np.nextafter(shares, side * np.inf), 0.0, 1.0))

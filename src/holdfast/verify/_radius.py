@@ -8,7 +8,6 @@ search goes on from there. Every row has its own radius all along, so the whole 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -20,17 +19,17 @@ from numpy.typing import NDArray
 
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Floats, Network
+from holdfast._network import Bools, Floats, Network, Pair
 from holdfast._parallel import jobs, spread
-from holdfast._progress import no_bar, progress_bar
+from holdfast._progress import Advance, no_bar, progress_bar
 from holdfast._shown import HEAD, Shown, Summary, draw
 from holdfast.bounds import _balls as balls
-from holdfast.bounds._layers import Layers, activated, forward_error, margins_for
+from holdfast.bounds._layers import Layers, activated, forward_error
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.importers import Model, load_model
 from holdfast.verify._attack import attack
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._deciders import decider_for, toward
+from holdfast.verify._deciders import Decider, decider_for, toward
 from holdfast.verify._engine import Engine, by_target, cut, quiet
 from holdfast.verify._inputs import Space, check_changes, read_table, read_targets
 from holdfast.verify._search import WITNESS_SAFETY, Search, reach
@@ -43,6 +42,8 @@ Rows = NDArray[np.intp]
 
 # How often the counter-model of a failed attack or proof is followed.
 _ROUNDS = 12
+# A radius beside which no parameter counts.
+_VAST = 2.0**100
 # Branches that a proof may take.
 _PROOF_NODES = 50_000
 # Seconds in which a stubborn row's bounds are halved; in a p-norm, where that is all there is, more.
@@ -180,65 +181,75 @@ def radius_of_points(
     *,
     tol: float = 1e-6,
     index: pd.Index | None = None,
-    advance: Callable[[int], object] | None = None,
+    advance: Advance = no_bar,
 ) -> CertifiedRadius:
     """`certified_radius` for whoever has points and class indices already; None stands for Δ in norm inf.
 
     Radii by layer or by parameter are measured by one radius for all.
     """
-    tol, n, done = positive_number(tol, "tol"), points.shape[0], advance or (lambda _: None)
-    index = pd.RangeIndex(n) if index is None else index
-    if changes is not None and changes.threshold is not None and n:
-        # At the hardest threshold; what is decided there is decided about a model like any other.
-        model = Model(toward(decider_for(model, changes), targets).classifier)
-        changes = changes.moving(None)
-    if changes is not None and not isinstance(changes, PlausibleChanges):
-        decider = decider_for(model, changes)
-        assert isinstance(decider, ClosedForm)
-        lower, upper = np.empty(n), np.empty(n)
-        for one, rows in by_target(targets, n) if n else ():
-            lower[rows], upper[rows] = decider.radius(points[rows], one)
-            done(rows.size)
-        return CertifiedRadius(lower, upper, index, tol, changes.unit)
-    norm, biases = (math.inf, True) if changes is None else (changes.norm, bool(changes.biases))
-    network = model.network
-    engine = Engine(network, PlausibleChanges(1.0, norm, biases))
-    if n:
-        engine.prepared(0).error(points)
+    tol, n = positive_number(tol, "tol"), points.shape[0]
+    kind = PlausibleChanges(1.0) if changes is None else changes
+    if kind.threshold is not None:
+        if n:
+            # At the hardest threshold; what is decided there is decided about a model like any other.
+            model = Model(toward(decider_for(model, kind), targets).classifier)
+        kind = kind.moving(None)
+    decider: Decider
+    if isinstance(kind, PlausibleChanges):
+        # Without its model, which may be large: the engine is sent to other processes.
+        decider = Engine(model.network, PlausibleChanges(1.0, kind.norm, bool(kind.biases)))
+    else:
+        decider = decider_for(model, kind)
     lower, upper = np.empty(n), np.empty(n)
-    for k, rows in by_target(targets, n) if n else ():
-        if not network.hidden:
-            radii = balls.linear_radius(
-                engine.changes.norm, biases, points[rows], margins_for(network, k)
-            )
-            lower[rows], upper[rows] = (end.min(axis=1) for end in radii)
-            done(rows.size)
-            continue
-        lower[rows], upper[rows], left = 0.0, math.inf, rows
-        if not engine.ball:
-            # Groups of rows are the same however many workers there are, and so are their radii.
-            groups = cut(rows, engine.group)
-            rays = partial(_rays, engine, k, tol, done if len(groups) == 1 else no_bar)
-            parts = (points[group] for group in groups)
-            ends = map(rays, parts) if len(groups) == 1 else spread(rays, parts)
-            for group, (low, high) in zip(groups, ends, strict=True):
-                lower[group], upper[group] = low, high
-                stubborn = np.isfinite(high) & (high - low > tol)
-                done(int((~stubborn).sum()) if len(groups) > 1 else 0)
-            left = rows[np.isfinite(upper[rows]) & (upper[rows] - lower[rows] > tol)]
-        # One by one what is stubborn, so that nothing waits for it.
-        alone = ((points[row : row + 1], lower[row], upper[row]) for row in left)
-        halves = partial(_bisected, engine, k, tol)
-        for row, both in zip(left, spread(halves, alone), strict=True):
-            lower[row], upper[row] = both
-            done(1)
-    return CertifiedRadius(lower, upper, index, tol)
+    for one, rows in by_target(targets, n) if n else ():
+        if isinstance(decider, Engine):
+            ends = _of_network(decider, one, points[rows], tol, advance)
+        else:
+            assert isinstance(decider, ClosedForm)
+            ends = decider.radius(points[rows], one)
+            advance(rows.size)
+        lower[rows], upper[rows] = ends
+    index = pd.RangeIndex(n) if index is None else index
+    return CertifiedRadius(lower, upper, index, tol, kind.unit)
 
 
-def _rays(
-    engine: Engine, target: int, tol: float, done: Callable[[int], object], points: Floats
-) -> tuple[Floats, Floats]:
-    return _Rays(engine, target, points, tol, done).run()
+def _of_network(engine: Engine, target: int, points: Floats, tol: float, advance: Advance) -> Pair:
+    """The radii of a network's points of one class, under multiples of a set of radius 1."""
+    prepared, changes, n = engine.prepared(target), engine.changes, points.shape[0]
+    prepared.error(points)
+    if not engine.network.hidden:
+        low, high = balls.linear_radius(
+            changes.norm, bool(changes.biases), points, prepared.margins
+        )
+        advance(n)
+        return low.min(axis=1), high.min(axis=1)
+    lower, upper, left = np.zeros(n), np.full(n, np.inf), np.arange(n)
+    if not engine.ball:
+        # Groups of rows are the same however many workers there are, and so are their radii.
+        groups = cut(left, engine.group)
+        each = map if len(groups) == 1 else spread
+        rays = each(partial(_rays, engine, target, tol), [points[group] for group in groups])
+        for group, ends in zip(groups, rays, strict=True):
+            lower[group], upper[group] = ends
+            advance(group.size - _open(*ends, tol).size)
+        left = _open(lower, upper, tol)
+    # One by one what is stubborn, so that nothing waits for it.
+    alone = ((points[row : row + 1], lower[row], upper[row]) for row in left)
+    halves = spread(partial(_bisected, engine, target, tol), alone)
+    for row, both in zip(left, halves, strict=True):
+        lower[row], upper[row] = both
+        advance(1)
+    return lower, upper
+
+
+def _open(lower: Floats, upper: Floats, tol: float) -> Rows:
+    """The rows that some network breaks, but whose radius is not known well enough."""
+    return np.flatnonzero((upper - lower > tol) & np.isfinite(upper))
+
+
+def _between(low: float, high: float) -> float:
+    """The radius to try next; ever larger ones where none is known that breaks the point."""
+    return 0.5 * (low + high) if high < math.inf else max(4.0 * low, 0.02)
 
 
 def _bisected(
@@ -249,40 +260,23 @@ def _bisected(
     Where a radius in between is neither, on either side of it as far as that goes.
     """
     point, low, high = part
-    deadline = Deadline.after(_BALL_PATIENCE if unit.ball else _PATIENCE)
-
-    def verdict(radius: float) -> int:
+    deadline, far = Deadline.after(_BALL_PATIENCE if unit.ball else _PATIENCE), _far(unit.network)
+    # The greatest radius that was not broken, and the least that was not proven.
+    kept, doubted = low, high
+    # What was handed in may be nearly met.
+    first = max(high - 0.75 * tol, _between(low, high))
+    while not deadline.over:
+        bottom, top = (low, doubted) if doubted - low > tol else (kept, high)
+        radius = first if bottom < first < top else _between(bottom, top)
+        if not (top - bottom > tol and bottom < radius < top and radius <= far):
+            break
+        first = math.inf
         engine = Engine(unit.network, unit.changes.scaled(radius))
         # One hard radius must not take the time of all the others.
-        return int(
-            engine.settle(
-                point, target, deadline=Deadline.after(0.1 * _PATIENCE), keep=False
-            ).verdict[0]
-        )
-
-    far = _far(unit.network)
-    # What is neither proven nor broken lies in [start, end].
-    start, end = math.inf, -math.inf
-    # What was handed in may be nearly met.
-    first = max(high - 0.75 * tol, 0.5 * (low + high))
-    while not deadline.over:
-        below, above = min(start, high), max(end, low)
-        if below - low > tol:
-            radius = 0.5 * (low + below) if below < math.inf else max(4.0 * low, 0.02)
-            radius, first = (first, math.inf) if radius < first < below else (radius, first)
-        elif high - above > tol:
-            radius = 0.5 * (above + high) if high < math.inf else max(4.0 * above, 0.02)
-        else:
-            break
-        if not low < radius < high or radius in (start, end) or radius > far:
-            break
-        answer = verdict(radius)
-        if answer == ROBUST:
-            low = radius
-        elif answer == NOT_ROBUST:
-            high = radius
-        else:
-            start, end = min(start, radius), max(end, radius)
+        limit = Deadline.after(0.1 * _PATIENCE)
+        (verdict,) = engine.settle(point, target, deadline=limit, keep=False).verdict
+        low, doubted = (radius, doubted) if verdict == ROBUST else (low, min(doubted, radius))
+        high, kept = (radius, kept) if verdict == NOT_ROBUST else (high, max(kept, radius))
     return low, high
 
 
@@ -293,133 +287,111 @@ def _far(network: Network) -> float:
     )
 
 
+@quiet()
+def _rays(engine: Engine, target: int, tol: float, points: Floats) -> Pair:
+    """Radii of some points under a box, all rivals together."""
+    rays = _Rays(engine, target, tol, points)
+    rays.bracket()
+    rays.follow()
+    rays.prove()
+    return rays.lower, rays.upper
+
+
 class _Rays:
     """Radii of some points under the box of radius 1 and its multiples, all rivals together.
 
     `lower` is proven, at `upper` some network in Δ breaks a margin.
     """
 
-    def __init__(
-        self, engine: Engine, target: int, points: Floats, tol: float, done: Callable[[int], object]
-    ) -> None:
-        self.engine, self.points, self.tol, self.done = engine, points, tol, done
+    def __init__(self, engine: Engine, target: int, tol: float, points: Floats) -> None:
+        self.engine, self.points, self.tol = engine, points, tol
         self.layers = engine.prepared(target).layers
         self.size = np.abs(points).max(axis=1)
-        # What bounds rounding where nothing moves, and how much more of it a radius of 1 makes.
-        self.norms = [
-            [
-                (*still, np.subtract(unit, still))
-                for still, unit in zip(a.norms, b.norms, strict=True)
-            ]
-            for a, b in ((layers.scaled(0.0), layers) for layers in self.layers)
-        ]
+        # What bounds rounding where nothing moves, and how much more of it a radius of 1 makes, (layers, 3, 1).
+        self.still, self.more = (
+            np.max([one.scaled(scale).norms for one in self.layers], axis=0)[:, :, None] / most
+            for scale, most in ((0.0, 1.0), (_VAST, _VAST))
+        )
         n = points.shape[0]
         self.lower, self.upper = np.zeros(n), np.full(n, np.inf)
         # The rival that breaks a row at `upper`, and how: each hidden neuron's side.
-        self.rival, self.sides = (
-            np.zeros(n, dtype=np.intp),
-            np.zeros((n, sum(engine.network.hidden))),
-        )
-        self.far = _far(engine.network)
+        self.rival = np.zeros(n, dtype=np.intp)
+        self.sides = np.zeros((n, sum(engine.network.hidden)))
 
-    @quiet()
-    def run(self) -> tuple[Floats, Floats]:
-        """Bracket by attacks, close in on their root, prove just below it; follow what a proof meets instead."""
-        rows = np.arange(self.points.shape[0])
-        still = np.zeros(rows.size)
-        error = np.stack([self._error(k, rows, still) for k in range(len(self.layers))])
-        today = self._on_sides(rows, still, self.sides)
-        self.upper[(today < -WITNESS_SAFETY * error).any(axis=0)] = 0.0
-        self._bracket(rows[self.upper > 0.0])
-        rows = self._open()
+    def bracket(self) -> None:
+        """Larger radii, from 0 on, until a counter-model is met; where none is, what can be proven far out."""
+        rows, radius, far = np.arange(self.size.size), 0.0, _far(self.engine.network)
+        while rows.size and radius <= far:
+            rows = rows[~self._broken_at(rows, np.full(rows.size, radius))]
+            radius = _between(radius, math.inf)
+        self._prove(rows, np.full(rows.size, radius))
+
+    def follow(self) -> None:
+        """Bring each counter-model down to where it stops breaking, until attacks meet none just below."""
+        rows = _open(self.lower, self.upper, self.tol)
         for _ in range(_ROUNDS):
             if not rows.size:
                 break
             self._shrink(rows)
             rows = rows[self._broken_at(rows, np.maximum(self.upper[rows] - 0.25 * self.tol, 0.0))]
-        rows, told = self._open(), 0
+
+    def prove(self) -> None:
+        """Prove just below `upper`, and follow what a proof meets instead."""
+        rows = _open(self.lower, self.upper, self.tol)
         for step in range(2 * _ROUNDS):
-            closed = self.lower.size - self._open().size
-            self.done(closed - told)
-            told = closed
-            # Just below `upper`; where that was broken, again and again, further below, and in the end by halves.
-            middle = 0.5 * (self.lower[rows] + self.upper[rows])
-            radius = np.maximum(
-                self.upper[rows] - 0.75 * self.tol * 4.0 ** max(step - 4, 0), middle
-            )
-            between = (radius > self.lower[rows]) & (radius < self.upper[rows])
+            # Where it was broken again and again, further below, and in the end by halves.
+            low, high = self.lower[rows], self.upper[rows]
+            below = high - 0.75 * self.tol * 4.0 ** max(step - 4, 0)
+            radius = np.maximum(below, 0.5 * (low + high))
+            between = (radius > low) & (radius < high)
             rows, radius = rows[between], radius[between]
             if not rows.size:
                 break
-            broken = self._prove(rows, radius)
-            moved = (self.lower[rows] == radius) | (self.upper[rows] == radius)
-            self._shrink(broken)
-            rows = np.intersect1d(rows[moved], self._open())
-        self.done(self.lower.size - self._open().size - told)
-        return self.lower, self.upper
-
-    def _open(self) -> Rows:
-        return np.flatnonzero((self.upper - self.lower > self.tol) & np.isfinite(self.upper))
+            self._prove(rows, radius)
+            proven, broken = (end[rows] == radius for end in (self.lower, self.upper))
+            self._shrink(rows[broken])
+            rows = np.intersect1d(rows[proven | broken], _open(self.lower, self.upper, self.tol))
 
     def _at(self, k: int, radius: Floats) -> Layers:
         """The layers at each row's radius; that of a lone row is a number."""
         return self.layers[k].scaled(float(radius[0]) if radius.size == 1 else radius[:, None])
 
-    def _error(self, k: int, rows: Rows, radius: Floats) -> Floats:
+    def _error(self, rows: Rows, radius: Floats) -> Floats:
         """What rounding may do to a margin at each row's radius."""
-        norms = [
-            (norm + radius * more[0], edge + radius * more[1], terms)
-            for norm, edge, terms, more in self.norms[k]
-        ]
-        return np.asarray(forward_error(norms, self.size[rows]))
+        return np.asarray(forward_error(self.still + self.more * radius, self.size[rows]))
 
-    def _on_sides(self, rows: Rows, radius: Floats, chosen: Floats) -> Floats:
-        """Every rival's margin on these sides at each row's radius, (k, n)."""
-        margins = []
-        for k in range(len(self.layers)):
-            layers = self._at(k, radius)
-            first, later = np.split(chosen, [layers.hidden[0].weight.shape[0]], axis=1)
-            values = layers.hidden[0].on_side(self.points[rows], first)
-            margins.append(reach(layers, activated(values, layers.relus[0]), later))
-        return np.stack(margins)
+    def _on_sides(self, rows: Rows, radius: Floats) -> Floats:
+        """The margin over each row's rival on the sides that broke it, at another radius, (n,)."""
+        margins, rivals = np.empty(rows.size), self.rival[rows]
+        for k in np.unique(rivals):
+            part = np.flatnonzero(rivals == k)
+            here, layers = rows[part], self._at(k, radius[part])
+            first, later = np.split(self.sides[here], [layers.hidden[0].weight.shape[0]], axis=1)
+            values = layers.hidden[0].on_side(self.points[here], first)
+            margins[part] = reach(layers, activated(values, layers.relus[0]), later)
+        return margins
 
-    def _broken_at(self, rows: Rows, radius: Floats) -> NDArray[np.bool_]:
+    def _broken_at(self, rows: Rows, radius: Floats) -> Bools:
         """Whether best responses break a row at this radius, which then is its `upper`."""
         broken = np.zeros(rows.size, dtype=bool)
         for k in range(len(self.layers)):
-            left = np.flatnonzero(~broken)
-            for part in cut(left, self.engine.chunk):
-                here, layers = rows[part], self._at(k, radius[part])
-                margin, chosen = attack(layers, self.points[here])
-                clear = -WITNESS_SAFETY * self._error(k, here, radius[part])
-                hit = np.flatnonzero(margin < clear)
+            for part in cut(np.flatnonzero(~broken), self.engine.chunk):
+                here = rows[part]
+                margin, chosen = attack(self._at(k, radius[part]), self.points[here])
+                hit = margin < -WITNESS_SAFETY * self._error(here, radius[part])
                 self._take(here[hit], radius[part[hit]], k, chosen[hit])
-                broken[part[hit]] = True
+                broken[part] = hit
         return broken
 
     def _take(self, rows: Rows, radius: Floats, k: int, chosen: Floats) -> None:
         self.upper[rows], self.rival[rows], self.sides[rows] = radius, k, chosen
 
-    def _bracket(self, rows: Rows) -> None:
-        """Larger radii until a counter-model is met; where none is, even far out, what can be proven there."""
-        radius = np.full(rows.size, 0.02)
-        while rows.size:
-            met = self._broken_at(rows, radius)
-            rows, radius = rows[~met], radius[~met] * 4.0
-            far = radius > self.far
-            while far.any():
-                self._prove(rows[far], radius[far])
-                rows, radius = rows[~far], radius[~far]
-                far = radius > self.far
-
     def _shrink(self, rows: Rows) -> None:
         """Bring `upper` down to where the counter-model on its sides stops breaking: false position (Illinois)."""
-        low, high = self.lower[rows].copy(), self.upper[rows].copy()
-        chosen, pick = self.sides[rows], (self.rival[rows], np.arange(rows.size))
-        at_low, at_high = (self._on_sides(rows, end, chosen)[pick] for end in (low, high))
+        low, high = self.lower[rows], self.upper[rows]
+        at_low, at_high = self._on_sides(rows, low), self._on_sides(rows, high)
         # Of larger radii, and with that no less than of those between.
-        errors = np.stack([self._error(k, rows, high) for k in range(len(self.layers))])
-        clear, last = -WITNESS_SAFETY * errors[pick], np.zeros(rows.size)
+        clear, last = -WITNESS_SAFETY * self._error(rows, high), np.zeros(rows.size)
         for step in range(60):
             # Where it breaks already below what is proven, the two disagree by rounding.
             if not (high - low > 0.05 * self.tol).any():
@@ -428,7 +400,7 @@ class _Rays:
             middle = low + (share if step % 6 != 5 else 0.5) * (high - low)
             edge = np.minimum(0.02 * self.tol, 0.5 * (high - low))
             middle = np.clip(middle, low + edge, high - edge)
-            margin = self._on_sides(rows, middle, chosen)[pick]
+            margin = self._on_sides(rows, middle)
             broken = margin < clear
             # An end that stays counts half the next time, so that the other comes to it.
             at_low = np.where(
@@ -439,24 +411,20 @@ class _Rays:
             last = np.where(broken, 1.0, -1.0)
         self.upper[rows] = np.minimum(self.upper[rows], high)
 
-    def _prove(self, rows: Rows, radius: Floats) -> Rows:
-        """Prove all margins at each row's radius; the rows that a counter-model was met for instead."""
-        proven, broken = np.ones(rows.size, dtype=bool), np.zeros(rows.size, dtype=bool)
+    def _prove(self, rows: Rows, radius: Floats) -> None:
+        """Prove all margins at each row's radius; where a counter-model is met instead, that is its `upper`."""
+        proven = np.ones(rows.size, dtype=bool)
         for k in range(len(self.layers)):
-            left = np.flatnonzero(proven)
-            for part in cut(left, self.engine.group):
+            for part in cut(np.flatnonzero(proven), self.engine.group):
                 layers, here = self._at(k, radius[part]), rows[part]
-                error = self._error(k, here, radius[part])
+                error = self._error(here, radius[part])
                 if len(layers.hidden) == 1:
                     proven[part] = layers.least(self.points[here]) > error
                     continue
-                search = Search(
-                    layers, self.points[here], np.full(part.size, np.inf), error, fine=True
-                )
+                start = np.full(part.size, np.inf)
+                search = Search(layers, self.points[here], start, error, fine=True)
                 search.run(_PROOF_NODES, NO_LIMIT)
                 proven[part] = search.closed & (search.lower > 0.0)
                 hit = np.flatnonzero(search.broken)
                 self._take(here[hit], radius[part[hit]], k, search.sides(hit))
-                broken[part[hit]] = True
-        self.lower[rows[proven]] = np.maximum(self.lower[rows[proven]], radius[proven])
-        return np.asarray(rows[broken])
+        self.lower[rows[proven]] = radius[proven]
