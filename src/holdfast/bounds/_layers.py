@@ -37,7 +37,7 @@ from holdfast.changes._parameters import Radius, down_up
 # Of the function  c z + d z⁺  of each neuron, summed up, c (None for 0) and d, and a constant.
 Line = tuple[Array | None, Array, Array]
 
-# What a layer that stays on its sides multiplies by and adds; None where rows differ.
+# What a layer on sides that are the same for all rows multiplies by and adds.
 Fixed = tuple[Array, Array] | None
 
 # A sum of n products is off by n units of the last place of their absolute values, in whatever order it is taken, and
@@ -98,14 +98,6 @@ class Layer:
             center + self.scale * (above + self.bias_up),
         )
 
-    def fixed(self, is_low: Array) -> Fixed:
-        """Matrix and bias on these sides, the same for all rows; None if it reads negative values or radii differ."""
-        if not (self.rectified and isinstance(self.scale, float)):
-            return None
-        low, high, *biases = self.ends
-        where = array_namespace(low).where
-        return where(is_low[:, None], low, high), where(is_low, *biases)
-
     def on_side(self, values: Array, side: Array, plus: Array | None = None) -> Array:
         """The preactivations on one side each: low (True) or high; or as a number from -1 to 1, how far on which."""
         xp = array_namespace(values)
@@ -152,7 +144,7 @@ class Layer:
                 least.append(Box(low, high).least(c, d)[0] + constant)
         return [*least[:2], -least[2]]
 
-    def size(self, values: Array, one: float = 1.0) -> Array:
+    def size(self, values: Array, one: Array = 1.0) -> Array:
         """What no sum of absolute values met in computing this layer exceeds for |v| <= values, (n, out).
 
         `one` is what the biases are multiplied by.
@@ -341,11 +333,13 @@ class Layers(RowBatch):
         The greatest sum of |weights| of a row with all that they may move, the greatest |bias| likewise, and how many
         roundings a sum takes.
         """
-        xp, norms = array_namespace(self.margin.weight), []
+        norms: list[tuple[float, float, float]] = []
         for layer in self.all:
-            ones = xp.ones_like(layer.weight[:1, :])
-            norm, edge = xp.max(layer.size(ones, 0.0)), xp.max(layer.size(0.0 * ones))
-            norms.append((float(norm), float(edge), layer.terms))
+            # Of values 1 without the biases, and of these alone.
+            one = beside(layer.weight, np.array([[1.0], [0.0]]))
+            size = to_numpy(layer.size(one + 0.0 * layer.weight[:1, :], 1.0 - one))
+            norm, edge = size.max(axis=1).tolist()
+            norms.append((norm, edge, layer.terms))
         return norms
 
     @cached_property
@@ -354,39 +348,39 @@ class Layers(RowBatch):
         return sum(layer.terms for layer in self.all)
 
     @cached_property
-    def low(self) -> Array:
-        """The margin's side, which is always the low one."""
-        xp = array_namespace(self.margin.bias)
-        return xp.ones_like(self.margin.bias[None, :], dtype=xp.bool)
+    def lowest(self) -> Fixed:
+        """Matrix and bias of the margin on its low side; None if it reads negative values or radii differ by row."""
+        if not self.margin.rectified or not isinstance(self.margin.scale, float):
+            return None
+        low, _, bias, _ = self.margin.ends
+        return low, bias
 
     @cached_property
-    def _margin_fixed(self) -> Fixed:
-        return self.margin.fixed(self.low[0, :])
-
-    @cached_property
-    def _last_fixed(self) -> Fixed:
-        return self.hidden[-1].fixed(self.wanted[1][0, :] > 0.0) if self._margin_fixed else None
-
-    def fixed(self, i: int) -> Fixed:
-        """Matrix and bias of layer i if all rows want it on the same sides: the margin, and the last hidden layer."""
-        if i == len(self.hidden):
-            return self._margin_fixed
-        return self._last_fixed if i == len(self.hidden) - 1 else None
+    def worst(self) -> Fixed:
+        """Those of the last hidden layer on the sides that the margin wants, where all rows want the same."""
+        layer = self.hidden[-1]
+        if self.lowest is None or not layer.rectified:
+            return None
+        xp, is_low = array_namespace(layer.weight), self.lowest[0][0, :] > 0.0
+        low, high, *biases = layer.ends
+        return xp.where(is_low[:, None], low, high), xp.where(is_low, *biases)
 
     @cached_property
     def wanted(self) -> Line:
         """c, d and the constant with which a walk back begins: the margin's L, once or for each row."""
-        one = array_namespace(self.margin.bias).ones_like(self.margin.bias[None, :])
-        one = one if isinstance(self.margin.scale, float) else one + 0.0 * self.margin.scale
-        return self.pulled(len(self.hidden), one, self.low)
+        if self.lowest:
+            return None, *self.lowest
+        one, scale = self.margin.bias[None, :], self.margin.scale
+        one = array_namespace(one).ones_like(one if isinstance(scale, float) else scale)
+        return self.margin.pull(one, 0.0 * one)
 
     def pulled(self, i: int, total: Array, low: Array) -> Line:
         """What multipliers of layer i's neurons, of L where `low` and else of U, make of the layer before: `pull`."""
-        if fixed := self.fixed(i):
-            matrix, bias = fixed
+        if i == len(self.hidden) - 1 and self.worst:
+            matrix, bias = self.worst
             return None, total @ matrix, total @ bias
         lower = array_namespace(total).where(low, total, 0.0)
-        return self.all[i].pull(lower, total - lower)
+        return self.hidden[i].pull(lower, total - lower)
 
     def back(
         self,
@@ -420,11 +414,12 @@ class Layers(RowBatch):
         return (c, d, constant), *(_side_by_side(met) if met else (d[:, :0],) * 3)
 
     def on_side(self, i: int, values: Array, low: Array, plus: Array | None = None) -> Array:
-        """The preactivations of layer i on these sides, of `fixed` ones on those; `plus` as for `sides`."""
-        if low.dtype == array_namespace(values).bool and (fixed := self.fixed(i)):
-            matrix, bias = fixed
+        """The preactivations of layer i on these sides, the margin's own in the last; `plus` as for `sides`."""
+        last = i == len(self.hidden) - 1
+        if last and low.dtype == array_namespace(low).bool and self.worst:
+            matrix, bias = self.worst
             return values @ matrix.T + bias
-        return self.all[i].on_side(values, low, plus)
+        return self.hidden[i].on_side(values, low, plus)
 
     def seen(
         self,
@@ -460,7 +455,10 @@ class Layers(RowBatch):
 
     def reached(self, values: Array) -> Array:
         """The margin at its worst where the last hidden layer hands on `values`, (n,)."""
-        return self.on_side(len(self.hidden), values, self.low)[:, 0]
+        if self.lowest is None:
+            return self.margin.sides(values)[0][:, 0]
+        row, bias = self.lowest
+        return (values @ row.T + bias)[:, 0]
 
     def least(self, points: Array) -> Array:
         """The interval bound of the margin, (n,), before any allowance for rounding."""

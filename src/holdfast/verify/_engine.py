@@ -390,12 +390,12 @@ def _attack(job: Job, deadline: Deadline) -> None:
     stage = Stage.ATTACK if hidden else Stage.CLOSED_FORM
     for k, layers in enumerate(prepared.layers):
         # Without hidden layers a suspect is the worst there is.
-        for rounds in ((0,) if prepared.suspects else ()) + ((1, 2) if hidden else ()):
+        for suspected in (True, False) if prepared.suspects and hidden else (not hidden,):
             for rows in cut(job.open(k), engine.chunk):
                 points = job.points[rows]
                 error, there = prepared.error(points), engine.convert(points)
-                if rounds:
-                    margins, sides = map(to_numpy, attack(layers, there, rounds))
+                if not suspected:
+                    margins, sides = map(to_numpy, attack(layers, there, 2))
                 else:
                     chosen, network = prepared.suspects[k]
                     margins = to_numpy(network(there))[:, 0]
