@@ -413,6 +413,11 @@ class Layers(RowBatch):
             constant = constant + added + more
         return (c, d, constant), *(_side_by_side(met) if met else (d[:, :0],) * 3)
 
+    def gradient(self, z: Array, low: Array | None = None) -> tuple[Line, Array, Array, Array]:
+        """Walk back where those later neurons are active whose z is positive: `back` without a relaxation."""
+        active = array_namespace(z).astype(z > 0.0, z.dtype)
+        return self.back(lambda span, d: (d * active[:, span], 0.0), low=low)
+
     def on_side(self, i: int, values: Array, low: Array, plus: Array | None = None) -> Array:
         """The preactivations of layer i on these sides, the margin's own in the last; `plus` as for `sides`."""
         last = i == len(self.hidden) - 1

@@ -40,8 +40,7 @@ def attack(layers: Layers, points: Array, rounds: int = 3) -> tuple[Array, Array
 
 def _respond(layers: Layers, box: Box, z: Array) -> tuple[_Response, Array]:
     """The worst that can be done while those later neurons are active whose z is positive; their z then."""
-    active = array_namespace(z).astype(z > 0.0, z.dtype)
-    (c, d, _), _, low, _ = layers.back(lambda span, d: (d * active[:, span], 0.0))
+    (c, d, _), _, low, _ = layers.gradient(z)
     corner = box.least(c, d)[1]
     low = low if layers.spans else z > 0.0
     margin, z = layers.reach(corner, low)

@@ -270,7 +270,8 @@ def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
     best, met = values, xp.inf + 0.0 * walk.bound
     for _ in range(steps):
         margin, z = layers.reach(values, walk.low)
-        slope = _slope(layers, values, z, walk.low)
+        (c, d, _), *_ = layers.gradient(z, walk.low)
+        slope = d if c is None else c + xp.where(values > 0.0, d, 0.0)
         best, met = xp.where((margin < met)[:, None], values, best), xp.minimum(margin, met)
         leaving = xp.where(slope > 0.0, values <= start.low, values >= start.high)
         slope = xp.where(leaving, 0.0, slope)
@@ -278,13 +279,6 @@ def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
         length = (margin - walk.bound) / xp.where(square > 0.0, square, 1.0)
         values = xp.minimum(xp.maximum(values - length[:, None] * slope, start.low), start.high)
     return best
-
-
-def _slope(layers: Layers, values: Array, z: Array, low: Array) -> Array:
-    """How the margin grows with the first hidden layer's values where later neurons have these z on these sides."""
-    xp, active = array_namespace(values), array_namespace(z).astype(z > 0.0, z.dtype)
-    (c, d, _), *_ = layers.back(lambda span, d: (d * active[:, span], 0.0), low=low)
-    return d if c is None else c + xp.where(values > 0.0, d, 0.0)
 
 
 @dataclass(frozen=True)
