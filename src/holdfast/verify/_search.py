@@ -190,31 +190,24 @@ def walk_back(case: Case, shares: Array) -> Walk:
     return Walk(least + constant, shares, total, low, d, corner)
 
 
-def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array) -> Array:
-    """The least of  d z⁺ - lower L - upper U  over L <= U in [bottom, top] and L <= z <= U: at an end or at U = 0."""
-    xp = array_namespace(d)
-    below, above = -(lower + upper), xp.minimum(d - lower, 0.0) - upper
-    ends = [xp.where(end < 0.0, below, above) * end for end in (bottom, top)]
-    least = xp.minimum(*ends)
-    return xp.where((bottom < 0.0) & (top > 0.0), xp.minimum(least, 0.0), least)
-
-
 def proven(ranges: Ranges, lower: Array, upper: Array) -> Array:
-    """The bound (n,) that given multipliers of L and U of the later neurons prove, rounding taken off."""
+    """The bound (n,) that given multipliers of L and U of the later neurons prove, rounding taken off.
+
+    After a ReLU what is left of a neuron,  d z⁺ - l L - u U  with l >= 0, is least where L = z, at z = U or 0: it is
+    -(l + u) U + min(d, l) U⁺. Without one both L and U stand for z itself.
+    """
     xp = array_namespace(lower)
     c, d, constant = ranges.layers.wanted
     columns = (lower, upper, ranges.bottom, ranges.top)
     for i, span in ranges.layers.spans:
         low, up, bottom, top = (column[:, span] for column in columns)
         if c is None:
-            rest = _least_rest(d, low, up, bottom, top)
+            rest = -(low + up), xp.minimum(d, low)
         else:
-            # Without a ReLU both L and U stand for z itself, l >= 0 and u <= 0.
             low, up = xp.maximum(low, 0.0), xp.minimum(up, 0.0)
-            rest = Box(bottom, top).least(c - low - up, d)[0]
-        constant = constant + (xp.sum(rest, axis=1) if c is None else rest)
+            rest = c - low - up, d
         c, d, added = ranges.layers.hidden[i].pull(low, up)
-        constant = constant + added
+        constant = constant + Box(bottom, top).least(*rest)[0] + added
     error = ranges.error + xp.vecdot(xp.abs(lower) + xp.abs(upper), ranges.unit_error)
     return ranges.start.least(c, d)[0] + constant - error
 
