@@ -596,7 +596,7 @@ def suspect(layers: Layers, convert: Any = np.asarray) -> tuple[NDArray[np.int8]
     matrix, bias = parts[-1]
     # Of negative values the other end of a weight is the worst.
     parts[-1] = np.concatenate([matrix, -others.T]), bias
-    chosen = 1 - 2 * np.concatenate([sides[0][:0], *sides[-2:0:-1]]).astype(np.int8)
+    chosen = 1 - 2 * np.concatenate(sides[-2:0:-1]).astype(np.int8)
     return chosen, Pass(parts[::-1], matrix.shape[0], convert)
 
 

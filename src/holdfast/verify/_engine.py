@@ -362,22 +362,30 @@ def _plain(job: Job, deadline: Deadline) -> None:
         lower, error = prepared.passed(prepared.least, points)
         job.lower[:] = lower - error[:, None]
         left = np.flatnonzero(~(_least(job.lower) > 0.0))
-        upper, error = prepared.passed(prepared.today, points[left])
-        outcome.upper[left] = _least(upper) + error
+        upper, _ = prepared.passed(prepared.today, points[left])
+        outcome.upper[left] = _least(upper) + error[left]
     else:
         upper, error = prepared.passed(prepared.today, points)
         outcome.upper[:] = _least(upper) + error
         left = np.flatnonzero(~(outcome.upper < 0.0))
-        lower, error = prepared.passed(prepared.least, points[left])
-        job.lower[left] = lower - error[:, None]
+        lower, _ = prepared.passed(prepared.least, points[left])
+        job.lower[left] = lower - error[left, None]
     # Of rows that today's network loses nobody asks how low they get.
     lost = outcome.upper < 0.0
     job.lower[lost] = -np.inf
     outcome.lower[:] = _least(job.lower)
     np.greater(job.lower, 0.0, out=job.proven)
-    stage = Stage.INTERVAL if job.engine.network.hidden else Stage.CLOSED_FORM
+    hidden = job.engine.network.hidden
+    stage = Stage.INTERVAL if hidden else Stage.CLOSED_FORM
     outcome.mark(lost, NOT_ROBUST, Stage.FORWARD)
     outcome.mark(outcome.lower > 0.0, ROBUST, stage)
+    # Without hidden layers the bound is the least margin itself.
+    rows = np.flatnonzero(~lost) if not hidden and not job.engine.ball else left[:0]
+    for k, least in enumerate(job.lower[rows].T if rows.size else ()):
+        slack = error[rows]
+        broken = (least < -WITNESS_SAFETY * slack) & (outcome.verdict[rows] == 0)
+        sides = np.zeros((np.count_nonzero(broken), 0))
+        job.reached(rows, k, least + 2.0 * slack, broken, sides, stage)
 
 
 def _least(margins: Array) -> Array:
@@ -386,22 +394,20 @@ def _least(margins: Array) -> Array:
 
 
 def _attack(job: Job, deadline: Deadline) -> None:
-    engine, prepared, hidden = job.engine, job.prepared, job.engine.network.hidden
-    stage = Stage.ATTACK if hidden else Stage.CLOSED_FORM
-    for k, layers in enumerate(prepared.layers):
-        # Without hidden layers a suspect is the worst there is.
-        for suspected in (True, False) if prepared.suspects and hidden else (not hidden,):
+    engine, prepared = job.engine, job.prepared
+    for k, layers in enumerate(prepared.layers if engine.network.hidden else ()):
+        for suspected in (True, False) if prepared.suspects else (False,):
             for rows in cut(job.open(k), engine.chunk):
                 points = job.points[rows]
                 error, there = prepared.error(points), engine.convert(points)
-                if not suspected:
-                    margins, sides = map(to_numpy, attack(layers, there, 2))
-                else:
+                if suspected:
                     chosen, network = prepared.suspects[k]
                     margins = to_numpy(network(there))[:, 0]
                     sides = np.broadcast_to(chosen, (rows.size, chosen.size))
+                else:
+                    margins, sides = map(to_numpy, attack(layers, there, 2))
                 broken = margins < -WITNESS_SAFETY * error
-                job.reached(rows, k, margins + error, broken, sides[broken], stage)
+                job.reached(rows, k, margins + error, broken, sides[broken], Stage.ATTACK)
 
 
 def _linear(job: Job, deadline: Deadline) -> None:
