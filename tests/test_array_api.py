@@ -14,7 +14,7 @@ from holdfast._deadline import Deadline
 from holdfast.bounds._layers import Layers, forward_error, interval_pass, margins_for
 from holdfast.verify._attack import attack
 from holdfast.verify._engine import Engine
-from holdfast.verify._search import Ranges, Search, descend, proven, raised, reach, walk_back
+from holdfast.verify._search import Ranges, Search, descend, proven, raised, walk_back
 
 CHANGES = hf.PlausibleChanges(0.03)
 LIBRARIES = pytest.mark.parametrize(
@@ -76,13 +76,6 @@ def test_interval_bound_attack_and_sides(case, convert, shape):
     found = [attack(layers, points) for layers, points in (ours, theirs)]
     for ours_, theirs_ in zip(*found, strict=True):
         _same(theirs_, ours_)
-    if convert is array_api_strict.asarray:
-        return
-    # Rows that are clearly broken are left alone: with assignments that numpy and torch have beyond the standard.
-    clear = float(np.quantile(found[0][0], 0.3))
-    early = [attack(*pair, clear=clear)[0] for pair in (ours, theirs)]
-    _same(early[1], early[0])
-    np.testing.assert_array_equal(early[0] < clear, found[0][0] < clear)
 
 
 @LIBRARIES
@@ -94,14 +87,14 @@ def test_relaxation_and_its_multipliers(case, convert, shape):
     found = []
     for (layers, points), asarray in zip(pair, (np.asarray, convert), strict=True):
         ranges = Ranges.of(layers, layers.start(points))
-        case = ranges.case()
+        case, shares = ranges.relaxed()
         cutoff = asarray(np.zeros(case.slope.shape[0]))
-        best = walk_back(case, ranges.shares())
+        best = walk_back(case, shares)
         for _ in range(3):
             shares = raised(case, best, cutoff)
             best = best if shares is None else best.better(walk_back(case, shares))
         again = proven(ranges, *best.multipliers)
-        met = reach(layers, descend(layers, ranges.start, best, 4), best.low)
+        met, _ = layers.reach(descend(layers, ranges.start, best, 4), best.low)
         found.append([ranges.bottom, ranges.top, best.bound, again, met])
     for ours, theirs in zip(*found, strict=True):
         _same(theirs, ours)

@@ -331,3 +331,15 @@ def test_verdicts_compare_with_their_names():
     )
     assert (certs.verdict == "ROBUST").tolist() == [True, False]
     assert all(verdict.meaning for verdict in hf.Verdict)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_without_hidden_layers_the_interval_bound_is_the_least_margin(outputs):
+    rng = np.random.default_rng(3)
+    network = hf.Network([rng.normal(size=(outputs, 4))], [rng.normal(size=outputs)])
+    points, changes = rng.normal(size=(200, 4)), hf.PlausibleChanges(0.1)
+    bounds = hf.certify(network, points, 0, changes, method="interval").to_frame()
+    assert set(bounds.decided_by) == {"forward pass", "closed form"}
+    kept = bounds[bounds.decided_by == "closed form"]
+    assert set(kept.verdict) == {"ROBUST", "NOT_ROBUST"}
+    np.testing.assert_allclose(kept.margin_upper, kept.margin_lower, rtol=0.0, atol=1e-12)

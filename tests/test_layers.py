@@ -8,7 +8,7 @@ import pytest
 import holdfast as hf
 from holdfast.bounds._layers import Layer, Layers, activated, margins_for
 from holdfast.verify._attack import sides
-from holdfast.verify._search import Ranges, reach
+from holdfast.verify._search import Ranges
 from holdfast.verify._witness import build_witness
 from random_networks import random_points
 
@@ -111,5 +111,5 @@ def test_a_margin_that_is_reached_is_that_of_a_network_in_the_changes(kinds):
         witness = build_witness(network, changes.layer_radii(network), margin, x, chosen)
         assert changes.contains(network, witness)
         assert witness.logits(x[None])[0, 0] == pytest.approx(
-            reach(layers, activated(corner, layers.relus[0]), low)[0], abs=1e-9
+            layers.reach(activated(corner, layers.relus[0]), low)[0][0], abs=1e-9
         )

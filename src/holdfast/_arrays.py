@@ -100,6 +100,21 @@ class RowBatch:
             taken.append(part.take(rows) if whole else take_rows(part, rows))
         return type(self)(*taken)
 
+    def on(self, convert: Any) -> Self:
+        """The same with its arrays converted, to another library or device."""
+        parts = (getattr(self, name) for name in self.__match_args__)
+        return type(self)(
+            *(part.on(convert) if isinstance(part, RowBatch) else convert(part) for part in parts)
+        )
+
+    def where(self, chosen: Array, other: Self) -> Self:
+        """Row by row this one where `chosen`, and else the other; of batches that consist of arrays."""
+        xp, parts = array_namespace(chosen), []
+        for name in self.__match_args__:
+            ours, theirs = getattr(self, name), getattr(other, name)
+            parts.append(xp.where(chosen if ours.ndim == 1 else chosen[:, None], ours, theirs))
+        return type(self)(*parts)
+
 
 def row_sum(values: Array) -> Array:
     """Sums over the last axis, kept as a column."""

@@ -20,8 +20,8 @@ All radii may be multiplied by `scale`: a number, or a column with one for each 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
@@ -29,10 +29,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast._arrays import Array, RowBatch, array_namespace, row_sum, take_rows, to_numpy
+from holdfast._arrays import Array, RowBatch, array_namespace, beside, row_sum, take_rows, to_numpy
 from holdfast._network import Floats, Network
 from holdfast.changes import PlausibleChanges
 from holdfast.changes._parameters import Radius, down_up
+
+# Of the function  c z + d z⁺  of each neuron, summed up, c (None for 0) and d, and a constant.
+Line = tuple[Array | None, Array, Array]
+
+# What a layer on sides that are the same for all rows multiplies by and adds.
+Fixed = tuple[Array, Array] | None
 
 # A sum of n products is off by n units of the last place of their absolute values, in whatever order it is taken, and
 # by what products below the normal range lose: all they have, on some devices. Both several times over.
@@ -54,15 +60,13 @@ class Layer:
 
     def on(self, convert: Any) -> Layer:
         """The same layer with its arrays converted, to another library or device."""
-        fields = (self.weight, self.bias, self.down, self.up, self.bias_down, self.bias_up)
-        known = {
-            id(part): part if isinstance(part, float) else convert(part)
-            for part in (*fields, self.scale)
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        # What is one array stays one.
+        known: dict[int, Any] = {
+            id(part): part if isinstance(part, float | bool) else convert(part)
+            for part in parts.values()
         }
-        weight, bias, down, up, bias_down, bias_up, scale = (
-            known[id(part)] for part in (*fields, self.scale)
-        )
-        return Layer(weight, bias, down, up, bias_down, bias_up, self.rectified, scale)
+        return Layer(**{name: known[id(part)] for name, part in parts.items()})
 
     @cached_property
     def ends(self) -> tuple[Array, Array, Array, Array]:
@@ -80,38 +84,39 @@ class Layer:
     ) -> tuple[Array, Array]:
         """L and U at some values, (n, out) each; `plus` stands for v⁺ where a relaxation has made it something else."""
         center = self.today(values) if today is None else today
-        even = self.up is self.down and self.bias_up is self.bias_down
-        if not self.rectified:
-            plus = array_namespace(values).maximum(values, 0.0) if plus is None else plus
-            minus = plus - values
-            below = _at(plus, self.down) + _at(minus, self.up)
-            above = below if even else _at(plus, self.up) + _at(minus, self.down)
-        else:
-            below = _at(values, self.down)
-            above = below if even else _at(values, self.up)
-        return center - self.scale * (below + self.bias_down), center + self.scale * (
-            above + self.bias_up
+        # Where v >= 0 it is v⁺.
+        plus = activated(values, not self.rectified) if plus is None else plus
+
+        def moved(one: Array, other: Array) -> Array:
+            """How far, with one radius on v⁺ and the other on v⁻."""
+            return _at(plus, one) if self.rectified else _at(plus, one) + _at(plus - values, other)
+
+        below = moved(self.down, self.up)
+        above = below if self.up is self.down else moved(self.up, self.down)
+        return (
+            center - self.scale * (below + self.bias_down),
+            center + self.scale * (above + self.bias_up),
         )
 
-    def on_side(self, values: Array, side: Array) -> Array:
+    def on_side(self, values: Array, side: Array, plus: Array | None = None) -> Array:
         """The preactivations on one side each: low (True) or high; or as a number from -1 to 1, how far on which."""
         xp = array_namespace(values)
+        if side.dtype == xp.bool:
+            return xp.where(side, *self.sides(values, plus))
         center = self.today(values)
         below, above = self.sides(values, today=center)
-        if side.dtype == xp.bool:
-            return xp.where(side, below, above)
         return center + side * xp.where(side < 0.0, center - below, above - center)
 
-    def pull(self, lower: Array, upper: Array) -> tuple[Array | None, Array, Array]:
+    def pull(self, lower: Array, upper: Array) -> Line:
         """c (None for 0), d and the constant of  lower L + upper U  for the layer before; multipliers (n, ..., out)."""
-        flat = scale = self.scale
+        scale = one_scale = self.scale
         if not isinstance(scale, float):
-            flat, scale = (scale[:, 0], scale) if lower.ndim == 2 else (scale, scale[:, :, None])
+            scale = scale if lower.ndim == 2 else scale[:, :, None]
+            one_scale = scale[..., 0]
         both = lower + upper
         center = both @ self.weight
-        constant = both @ self.bias + flat * (
-            _dot(upper, self.bias_up) - _dot(lower, self.bias_down)
-        )
+        bias = _dot(upper, self.bias_up) - _dot(lower, self.bias_down)
+        constant = both @ self.bias + one_scale * bias
         if self.rectified:
             return None, center + scale * (_by(upper, self.up) - _by(lower, self.down)), constant
         width = scale * (_by(upper - lower, self.down) + _by(upper - lower, self.up))
@@ -121,31 +126,54 @@ class Layer:
             constant,
         )
 
-    def over(self, low: Array, high: Array) -> tuple[Array, Array, Array]:
+    @cached_property
+    def lines(self) -> list[Line]:
+        """L, U and -U of every neuron as functions of the layer before."""
+        one = beside(self.weight, np.eye(self.weight.shape[0])[None, ...])
+        return [self.pull(one, 0.0 * one), self.pull(0.0 * one, one), self.pull(0.0 * one, -one)]
+
+    def over(self, low: Array, high: Array) -> list[Array]:
         """The least L, the least U and the greatest U over a box of values, (n, out) each, exact but for rounding."""
-        below, above, bias_low, bias_high = self.ends
-        if self.rectified:
-            bottom, top = _least(above, low, high), -_least(-above, low, high)
-            return _least(below, low, high) + bias_low, bottom + bias_high, top + bias_high
-        xp = array_namespace(low)
-        ends = [(below * v[:, None, :], above * v[:, None, :]) for v in (low, high)]
-        most = [xp.maximum(*pair) for pair in ends]
-        # U is convex in each value, with its kink at 0.
-        dip = xp.minimum(*most)
-        dip = xp.where(((low < 0.0) & (high > 0.0))[:, None, :], xp.minimum(dip, 0.0), dip)
-        least = xp.minimum(xp.minimum(*ends[0]), xp.minimum(*ends[1]))
-        sums = [xp.sum(part, axis=2) for part in (least, dip, xp.maximum(*most))]
-        return sums[0] + bias_low, sums[1] + bias_high, sums[2] + bias_high
+        xp, least = array_namespace(low), []
+        for c, d, constant in self.lines:
+            if c is None and d.shape[0] == 1:
+                # The same for all rows: two products are faster.
+                positive, negative = xp.maximum(d[0, ...], 0.0), xp.minimum(d[0, ...], 0.0)
+                least.append(low @ positive.T + high @ negative.T + constant)
+            else:
+                least.append(Box(low, high).least(c, d)[0] + constant)
+        return [*least[:2], -least[2]]
 
-    def size(self, values: Array) -> tuple[Array, Array]:
-        """What no sum of absolute values met in computing this layer exceeds for |v| <= values; what rounding may add.
+    def size(self, values: Array, one: Array = 1.0) -> Array:
+        """What no sum of absolute values met in computing this layer exceeds for |v| <= values, (n, out).
 
-        (n, out) each.
+        `one` is what the biases are multiplied by.
         """
         xp = array_namespace(values)
-        reach = _at(values, self.down) + _at(values, self.up) + self.bias_down + self.bias_up
-        size = values @ xp.abs(self.weight).T + xp.abs(self.bias) + self.scale * reach
-        return size, (self.weight.shape[1] + 8.0) * (_UNIT * size + _TINY)
+        reach = _at(values, self.down) + _at(values, self.up)
+        reach = reach + one * (self.bias_down + self.bias_up)
+        return values @ xp.abs(self.weight).T + one * xp.abs(self.bias) + self.scale * reach
+
+    @property
+    def terms(self) -> float:
+        """How many roundings a sum takes, several times over."""
+        return float(self.weight.shape[1]) + 8.0
+
+
+def slack(terms: float, size: Array, factors: Array = 1.0) -> Array:
+    """How far rounding may carry what takes so many roundings, with terms that add up to `size`.
+
+    Each product may lose what is below the normal range, and what multiplies it, `factors` in all, magnifies that.
+    """
+    return terms * (_UNIT * size + _TINY * factors)
+
+
+def _side_by_side(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """Arrays of each layer, last first, as arrays of all of them."""
+    if len(parts) == 1:
+        return parts[0]
+    concat = array_namespace(parts[0][0]).concat
+    return tuple(concat(part, axis=-1) for part in zip(*parts[::-1], strict=True))
 
 
 def activated(values: Array, relu: bool) -> Array:
@@ -158,7 +186,7 @@ def chords(bottom: Array, top: Array) -> tuple[Array, Array]:
     xp = array_namespace(top)
     high, low = xp.maximum(top, 0.0), xp.minimum(bottom, 0.0)
     width = high - low
-    slope = xp.where(width > 0.0, high / xp.where(width > 0.0, width, 1.0), 0.0)
+    slope = high / xp.where(width > 0.0, width, 1.0)
     slope = xp.where(bottom >= 0.0, 1.0, xp.where(top <= 0.0, 0.0, slope))
     intercept = xp.maximum(-slope * low, (1.0 - slope) * high)
     return slope, xp.where((bottom < 0.0) & (top > 0.0), intercept, 0.0)
@@ -179,15 +207,6 @@ def _dot(rows: Array, radius: Array) -> Array:
     return row_sum(rows)[..., 0] * radius if isinstance(radius, float) else rows @ radius
 
 
-def _least(matrix: Array, low: Array, high: Array) -> Array:
-    """The least of matrix v over the box, (n, out); the matrix is (out, in), or (n, out, in)."""
-    xp = array_namespace(low)
-    positive, negative = xp.maximum(matrix, 0.0), xp.minimum(matrix, 0.0)
-    if matrix.ndim == 2:
-        return low @ positive.T + high @ negative.T
-    return (positive @ low[:, :, None] + negative @ high[:, :, None])[..., 0]
-
-
 @dataclass(frozen=True)
 class Margin:
     """What must stay >= 0, or > 0 if `strict`: one logit above another; -1 stands for the constant 0.
@@ -205,12 +224,10 @@ class Margin:
     @classmethod
     def of(cls, network: Network, above: int, below: int, *, strict: bool = False) -> Margin:
         """The margin of one logit over another, or over 0."""
-        row, offset, count = np.zeros(network.weights[-1].shape[1]), 0.0, 0
-        for sign, output in ((1.0, above), (-1.0, below)):
-            if output >= 0:
-                row, count = row + sign * network.weights[-1][output], count + 1
-                offset += sign * float(network.biases[-1][output])
-        return cls(row, offset, count, strict, above, below)
+        margin = cls(np.zeros(0), 0.0, 0, strict, above, below)
+        signs = margin.signs(network.n_outputs)
+        row, offset = signs @ network.weights[-1], float(signs @ network.biases[-1])
+        return replace(margin, row=row, offset=offset, count=int(np.abs(signs).sum()))
 
     def signs(self, n_outputs: int) -> Floats:
         """What each logit counts in it: 1, -1 or 0."""
@@ -222,13 +239,10 @@ class Margin:
         down, up = down_up(radius)
         if isinstance(down, float) or isinstance(up, float):
             return (self.count * down,) * 2
-        below: Array = 0.0
-        above: Array = 0.0
         # The logit that is taken off moves the margin down where it goes up.
-        for output, fall, rise in ((self.above, down, up), (self.below, up, down)):
-            if output >= 0:
-                below, above = below + fall[output : output + 1], above + rise[output : output + 1]
-        return below, above
+        signs = self.signs(down.shape[0])[None, :]
+        kept, taken = np.maximum(signs, 0.0), np.maximum(-signs, 0.0)
+        return kept @ down + taken @ up, kept @ up + taken @ down
 
 
 def margins_for(network: Network, target: int) -> list[Margin]:
@@ -251,21 +265,23 @@ class Layers(RowBatch):
     def of(cls, network: Network, changes: PlausibleChanges, margin: Margin) -> Layers:
         """The picture of `network` under `changes`, whose norm is taken to be inf, with a margin at its end."""
         *radii, last = changes.layer_radii(network)
-        hidden: list[Layer] = []
-        relus: list[bool] = []
-        for weight, bias, radius, kind in zip(
-            network.weights, network.biases, radii, network.activations, strict=False
-        ):
-            rectified = bool(relus) and relus[-1]
-            hidden.append(
-                Layer(weight, bias, *down_up(radius.weight), *down_up(radius.bias), rectified)
+        relus = tuple(kind == "relu" for kind in network.activations)
+        # What a layer reads is never negative after a ReLU.
+        *reads, rectified = False, *relus
+        hidden = tuple(
+            Layer(weight, bias, *down_up(radius.weight), *down_up(radius.bias), read)
+            for weight, bias, radius, read in zip(
+                network.weights, network.biases, radii, reads, strict=False
             )
-            relus.append(kind == "relu")
-        down, up = margin.reach(last.weight)
-        bias_down, bias_up = margin.reach(last.bias)
+        )
+        (down, up), (bias_down, bias_up) = map(margin.reach, last)
         row, offset = margin.row[None, :], np.array([margin.offset])
-        output = Layer(row, offset, down, up, bias_down, bias_up, bool(relus) and relus[-1])
-        return cls(tuple(hidden), tuple(relus), output)
+        return cls(hidden, relus, Layer(row, offset, down, up, bias_down, bias_up, rectified))
+
+    @property
+    def all(self) -> tuple[Layer, ...]:
+        """The hidden layers and the margin."""
+        return *self.hidden, self.margin
 
     def on(self, convert: Any) -> Layers:
         """The same layers with their arrays converted."""
@@ -307,107 +323,162 @@ class Layers(RowBatch):
         xp = array_namespace(points)
         first = self.hidden[0]
         low, high = first.sides(points)
-        _, slack = first.size(xp.abs(points))
-        return Box(low - slack, high + slack)
+        spare = slack(first.terms, first.size(xp.abs(points)))
+        return Box(low - spare, high + spare)
 
     @cached_property
-    def norms(self) -> list[tuple[Array, Array, float]]:
+    def norms(self) -> list[tuple[float, float, float]]:
         """Of each layer, and of the margin, what bounds its rounding.
 
         The greatest sum of |weights| of a row with all that they may move, the greatest |bias| likewise, and how many
-        roundings a sum takes, several times over.
+        roundings a sum takes.
         """
-        xp, norms = array_namespace(self.margin.weight), []
-        for layer in (*self.hidden, self.margin):
-            n_inputs, norm, edge = layer.weight.shape[1], 0.0, 0.0
-            for radius, bias in ((layer.down, layer.bias_down), (layer.up, layer.bias_up)):
-                norm += (
-                    radius * n_inputs
-                    if isinstance(radius, float)
-                    else float(xp.max(xp.sum(radius, axis=1)))
-                )
-                edge += bias if isinstance(bias, float) else float(xp.max(bias))
-            weights, biases = (
-                float(xp.max(xp.sum(xp.abs(layer.weight), axis=1))),
-                float(xp.max(xp.abs(layer.bias))),
-            )
-            norms.append(
-                (weights + layer.scale * norm, biases + layer.scale * edge, n_inputs + 8.0)
-            )
+        norms: list[tuple[float, float, float]] = []
+        for layer in self.all:
+            # Of values 1 without the biases, and of these alone.
+            one = beside(layer.weight, np.array([[1.0], [0.0]]))
+            size = to_numpy(layer.size(one + 0.0 * layer.weight[:1, :], 1.0 - one))
+            norm, edge = size.max(axis=1).tolist()
+            norms.append((norm, edge, layer.terms))
         return norms
 
     @cached_property
-    def wanted(self) -> tuple[Array | None, Array, Array]:
-        """c, d and the constant with which a walk back begins: the margin's L, once or for each row."""
-        scale = self.margin.scale
-        one = array_namespace(self.margin.bias).ones_like(
-            self.margin.bias[None, :] if isinstance(scale, float) else scale
-        )
-        return self.margin.pull(one, 0.0 * one)
+    def terms(self) -> float:
+        """How many roundings a walk back takes, several times over."""
+        return sum(layer.terms for layer in self.all)
 
     @cached_property
-    def worst(self) -> tuple[Array, ...]:
-        """The last hidden layer on the sides that the margin wants, where all rows want the same; otherwise nothing.
+    def lowest(self) -> Fixed:
+        """Matrix and bias of the margin on its low side; None if it reads negative values or radii differ by row."""
+        if not self.margin.rectified or not isinstance(self.margin.scale, float):
+            return None
+        low, _, bias, _ = self.margin.ends
+        return low, bias
 
-        Its matrix and its bias.
-        """
+    @cached_property
+    def worst(self) -> Fixed:
+        """Those of the last hidden layer on the sides that the margin wants, where all rows want the same."""
         layer = self.hidden[-1]
-        if len(self.hidden) < 2 or not (
-            layer.rectified and self.margin.rectified and isinstance(layer.scale, float)
-        ):
-            return ()
-        xp, is_low = array_namespace(layer.weight), self.wanted[1][0, :] > 0.0
+        if self.lowest is None or not layer.rectified:
+            return None
+        xp, is_low = array_namespace(layer.weight), self.lowest[0][0, :] > 0.0
         low, high, *biases = layer.ends
         return xp.where(is_low[:, None], low, high), xp.where(is_low, *biases)
 
-    def pulled(self, i: int, total: Array, low: Array) -> tuple[Array | None, Array, Array]:
+    @cached_property
+    def wanted(self) -> Line:
+        """c, d and the constant with which a walk back begins: the margin's L, once or for each row."""
+        if self.lowest:
+            return None, *self.lowest
+        one, scale = self.margin.bias[None, :], self.margin.scale
+        one = array_namespace(one).ones_like(one if isinstance(scale, float) else scale)
+        return self.margin.pull(one, 0.0 * one)
+
+    def pulled(self, i: int, total: Array, low: Array) -> Line:
         """What multipliers of layer i's neurons, of L where `low` and else of U, make of the layer before: `pull`."""
-        if self.worst and i == len(self.hidden) - 1:
-            return None, total @ self.worst[0], total @ self.worst[1]
+        if i == len(self.hidden) - 1 and self.worst:
+            matrix, bias = self.worst
+            return None, total @ matrix, total @ bias
         lower = array_namespace(total).where(low, total, 0.0)
         return self.hidden[i].pull(lower, total - lower)
 
+    def back(
+        self,
+        bound: Callable[[slice, Array], tuple[Array, Array]],
+        *,
+        low: Array | None = None,
+        line: Line | None = None,
+        before: int | None = None,
+    ) -> tuple[Line, Array, Array, Array]:
+        """Walk back: c, d and the constant at the first layer; of later neurons multiplier, low side or not, and d.
+
+        `bound` takes the columns of a layer and its d to the multiplier that bounds  d z⁺, and to the constant. Sides
+        are the worst for these multipliers, or as in `low`. The walk begins with `line` before layer `before`, by
+        default with the margin.
+        """
+        c, d, constant = self.wanted if line is None else line
+        xp = array_namespace(d)
+        met: list[tuple[Array, ...]] = []
+        for i, span in self.spans:
+            if before is not None and i >= before:
+                continue
+            total, added = bound(span, d)
+            total = total if c is None else c + total
+            d = d if d.shape == total.shape else xp.broadcast_to(d, total.shape)
+            # After a ReLU also of a neuron that is inactive.
+            worst = d if c is None else total
+            is_low = worst > 0.0 if low is None else low[:, span]
+            met.append((total, is_low, d))
+            c, d, more = self.pulled(i, total, is_low)
+            constant = constant + added + more
+        return (c, d, constant), *(_side_by_side(met) if met else (d[:, :0],) * 3)
+
+    def gradient(self, z: Array, low: Array | None = None) -> tuple[Line, Array, Array, Array]:
+        """Walk back where those later neurons are active whose z is positive: `back` without a relaxation."""
+        active = array_namespace(z).astype(z > 0.0, z.dtype)
+        return self.back(lambda span, d: (d * active[:, span], 0.0), low=low)
+
     def on_side(self, i: int, values: Array, low: Array, plus: Array | None = None) -> Array:
         """The preactivations of layer i on these sides, the margin's own in the last; `plus` as for `sides`."""
-        xp, layer = array_namespace(values), self.hidden[i]
-        if low.dtype != xp.bool:
-            return layer.on_side(values, low)
-        if self.worst and i == len(self.hidden) - 1:
-            return values @ self.worst[0].T + self.worst[1]
-        return xp.where(low, *layer.sides(values, plus))
+        last = i == len(self.hidden) - 1
+        if last and low.dtype == array_namespace(low).bool and self.worst:
+            matrix, bias = self.worst
+            return values @ matrix.T + bias
+        return self.hidden[i].on_side(values, low, plus)
+
+    def seen(
+        self,
+        values: Array,
+        low: Array | None,
+        handed: Callable[[int, slice, Array], tuple[Array, Array | None]] | None = None,
+    ) -> Array:
+        """Walk forwards: z of every later neuron on its side, (n, N); today's where `low` is None.
+
+        The first hidden layer hands on `values`. `handed` says what later ones do, and what stands for v⁺ there; by
+        default what their activation makes of z.
+        """
+        seen: list[tuple[Array, ...]] = []
+        plus = None
+        for i, span in self.spans[::-1]:
+            layer = self.hidden[i]
+            z = layer.today(values) if low is None else self.on_side(i, values, low[:, span], plus)
+            seen.append((z,))
+            if layer is self.hidden[-1]:
+                break
+            values, plus = handed(i, span, z) if handed else (activated(z, self.relus[i]), None)
+        return _side_by_side(seen[::-1])[0] if seen else values[:, :0]
+
+    def reach(self, values: Array, low: Array) -> tuple[Array, Array]:
+        """The margin (n,) of the network in Δ that has these first values and later neurons on these sides; their z.
+
+        `low` says which neurons are on their low side; or, as a number from -1 to 1, how far on which.
+        """
+        z = self.seen(values, low)
+        if self.spans:
+            values = activated(z[:, self.before :], self.relus[-1])
+        return self.reached(values), z
 
     def reached(self, values: Array) -> Array:
-        """The margin at its worst where the last hidden layer has these values, (n,)."""
-        margin = self.margin
-        if margin.rectified and isinstance(margin.scale, float):
-            low, _, bias, _ = margin.ends
-            return (values @ low.T + bias)[:, 0]
-        return margin.sides(values)[0][:, 0]
-
-    def allowance(self, size: Array, plain: Array) -> Array:
-        """How far rounding may carry a walk back whose terms add up to `size`, and whose factors to `plain`."""
-        terms = 0.0
-        for layer in (*self.hidden, self.margin):
-            terms += layer.weight.shape[1] + 8.0
-        # Each product may lose what is below the normal range, and what multiplies it magnifies that.
-        return terms * (_UNIT * size + _TINY * (1.0 + plain))
+        """The margin at its worst where the last hidden layer hands on `values`, (n,)."""
+        if self.lowest is None:
+            return self.margin.sides(values)[0][:, 0]
+        row, bias = self.lowest
+        return (values @ row.T + bias)[:, 0]
 
     def least(self, points: Array) -> Array:
         """The interval bound of the margin, (n,), before any allowance for rounding."""
-        if not self.hidden:
-            return self.reached(points)
         low, high = self.hidden[0].sides(points)
-        for layer, relu in zip((*self.hidden[1:], self.margin), self.relus, strict=True):
+        for layer, relu in zip(self.all[1:], self.relus, strict=True):
             low, _, high = layer.over(activated(low, relu), activated(high, relu))
         return low[:, 0]
 
 
-def forward_error(norms: Sequence[tuple[Array, Array, float]], magnitude: Array) -> Array:
+def forward_error(norms: Sequence[tuple[Any, Any, float]], magnitude: Any) -> Any:
     """How far rounding may carry a margin, or an interval bound, of layers with these norms where |x| <= magnitude."""
     error = 0.0 * magnitude
     for norm, edge, terms in norms:
         bulk = norm * magnitude + edge
-        error = norm * error + terms * (_UNIT * bulk + _TINY)
+        error = norm * error + slack(terms, bulk)
         magnitude = bulk + error
     return error
 
@@ -449,14 +520,11 @@ class Pass:
         relus: Sequence[bool] | None = None,
     ) -> None:
         self.relus = relus or (True,) * len(parts)
-        wholes = []
-        for k, (matrix, bias) in enumerate(parts):
-            # What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum.
-            rows, columns = matrix.shape
-            whole = np.zeros((rows + 1, columns + (k + 1 < len(parts))))
-            whole[:rows, :columns], whole[rows, :columns], whole[rows, columns:] = matrix, bias, 1.0
-            wholes.append(whole)
-        self.split = wholes[0].shape[0] > n_features + 1
+        wholes = [np.vstack(part) for part in parts]
+        # What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum.
+        for k, whole in enumerate(wholes[:-1]):
+            wholes[k] = np.column_stack([whole, np.eye(len(whole))[-1]])
+        self.split = len(wholes[0]) > n_features + 1
         self.either_sign, *self.later = map(convert, wholes)
         self.nonnegative = convert(np.concatenate([wholes[0][:n_features], wholes[0][-1:]]))
 
@@ -492,19 +560,23 @@ def interval_pass(layers: Sequence[Layers], convert: Any = np.asarray) -> Pass:
     Columns that no margin looks at are left out; with a single margin that is half of the last layer's.
     """
     parts: list[tuple[Floats, Floats]] = []
-    for layer in layers[0].hidden:
-        low, high, *biases = layer.ends
-        ends = (low, -high, high, -low) if not parts else (
-            np.maximum(low, 0.0), np.minimum(low, 0.0), np.minimum(high, 0.0), np.maximum(high, 0.0)
-        )  # fmt: skip
-        parts.append((np.block([[*ends[:2]], [*ends[2:]]]).T, np.concatenate(biases)))
-    lows, _, edges, _ = zip(*map(attrgetter("margin.ends"), layers), strict=True)
-    rows = np.concatenate(lows)
-    output = np.concatenate([np.maximum(rows, 0.0), np.minimum(rows, 0.0)], axis=1)
-    used = np.flatnonzero(np.any(output != 0.0, axis=0))
-    matrix, bias = parts[-1]
-    parts[-1:] = [(matrix[:, used], bias[used]), (output[:, used].T, np.concatenate(edges))]
-    return Pass(parts, layers[0].hidden[0].weight.shape[1], convert)
+    margins = zip(*map(attrgetter("margin.ends"), layers), strict=True)
+    ends = [layer.ends for layer in layers[0].hidden]
+    for low, high, *biases in (*ends, map(np.concatenate, margins)):
+        if parts:
+            lower = np.maximum(low, 0.0), np.minimum(low, 0.0)
+            upper = np.minimum(high, 0.0), np.maximum(high, 0.0)
+        else:
+            lower, upper = (low, -high), (high, -low)
+        parts.append((np.block([[*lower], [*upper]]).T, np.concatenate(biases)))
+    matrix, bias = (part[..., : len(layers)] for part in parts.pop())
+    if parts:
+        before, edges = parts.pop()
+        used = np.flatnonzero(np.any(matrix != 0.0, axis=1))
+        parts.append((before[:, used], edges[used]))
+        matrix = matrix[used]
+    parts.append((matrix, bias))
+    return Pass(parts, layers[0].all[0].weight.shape[1], convert)
 
 
 def suspect(layers: Layers, convert: Any = np.asarray) -> tuple[NDArray[np.int8], Pass]:
@@ -512,20 +584,19 @@ def suspect(layers: Layers, convert: Any = np.asarray) -> tuple[NDArray[np.int8]
 
     Where every later neuron is active, these are the worst sides, whatever the point.
     """
-    sides: list[NDArray[np.bool_]] = []
+    sides, slope = [np.ones(1, dtype=bool)], np.ones((1, 1))
     parts: list[tuple[Floats, Floats]] = []
-    d = np.ones(1)
-    for layer in (layers.margin, *layers.hidden[::-1]):
+    for layer in layers.all[::-1]:
         low, high, *biases = map(to_numpy, layer.ends)
-        is_low = d > 0.0
-        sides.append(is_low)
-        rows = np.where(is_low[:, None], low, high)
+        is_low = sides[-1]
+        rows, others = np.where(is_low[:, None], (low, high), (high, low))
         parts.append((rows.T, np.where(is_low, *biases)))
-        d = d @ rows
+        slope = slope @ rows
+        sides.append(slope[0] > 0.0)
     matrix, bias = parts[-1]
     # Of negative values the other end of a weight is the worst.
-    parts[-1] = np.concatenate([matrix, -np.where(is_low[:, None], high, low).T]), bias
-    chosen = 1 - 2 * np.concatenate(sides[:0:-1]).astype(np.int8)
+    parts[-1] = np.concatenate([matrix, -others.T]), bias
+    chosen = 1 - 2 * np.concatenate(sides[-2:0:-1]).astype(np.int8)
     return chosen, Pass(parts[::-1], matrix.shape[0], convert)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from holdfast._arrays import Array, array_namespace, to_numpy
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import CHUNK, Floats, Network, Values
+from holdfast._network import CHUNK, Floats, Network, Pair, Values
 from holdfast.bounds import _balls as balls
 from holdfast.bounds._layers import (
     Layers,
@@ -75,31 +75,37 @@ class PreparedTarget:
 
     @quiet()
     def __init__(self, engine: Engine, margins: Sequence[Margin]) -> None:
-        network, self.convert, self.margins = engine.network, engine.convert, list(margins)
+        network, self.convert, self.chunk = engine.network, engine.convert, engine.chunk
+        self.margins = list(margins)
         layers = [Layers.of(network, engine.box, margin) for margin in margins]
         # What bounds the rounding of any of the margins: the greatest of each.
-        *hidden, _ = layers[0].norms
-        self.norms = [*hidden, tuple(np.max([one.norms[-1] for one in layers], axis=0).tolist())]
+        self.norms = np.max([one.norms for one in layers], axis=0).tolist()
         parts = [(layer.weight.T, layer.bias) for layer in layers[0].hidden]
         output = np.concatenate([one.margin.weight for one in layers])
         parts.append((output.T, np.concatenate([one.margin.bias for one in layers])))
         self.today = Pass(parts, network.n_features, self.convert, layers[0].relus)
-        plain = bool(network.hidden) and network.rectified
-        self.interval = interval_pass(layers, self.convert) if plain else None
+        self.interval = interval_pass(layers, self.convert) if network.rectified else None
         self.layers = [one.on(self.convert) for one in layers] if engine.device else layers
 
     @cached_property
     def suspects(self) -> list[tuple[NDArray[np.int8], Pass]]:
         """For each margin a network that breaks most of what can be broken; none without ReLU everywhere."""
-        return (
-            list(map(partial(suspect, convert=self.convert), self.layers)) if self.interval else []
-        )
+        return [suspect(one, self.convert) for one in self.layers] if self.interval else []
 
     def least(self, points: Array) -> Array:
         """The interval bounds of the margins, (n, k), before any allowance for rounding."""
         if self.interval is not None:
             return self.interval(points)
         return array_namespace(points).stack([one.least(points) for one in self.layers], axis=1)
+
+    def passed(self, network: Callable[[Array], Array], points: Floats) -> Pair:
+        """What a pass makes of points, (n, k), and how far rounding may carry it, (n,)."""
+        margins, error = np.empty((len(points), len(self.margins))), np.empty(len(points))
+        for start in range(0, len(points), self.chunk):
+            part = slice(start, start + self.chunk)
+            margins[part] = to_numpy(network(self.convert(points[part])))
+            error[part] = self.error(points[part])
+        return margins, error
 
     def error(self, points: Floats) -> float:
         """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
@@ -250,10 +256,9 @@ class Engine:
         """Write down today's margins of rows that were proven before anyone asked for them."""
         missing = np.flatnonzero(outcome.upper == np.inf)
         for one, some in by_target(target[missing], missing.size) if missing.size else ():
-            prepared = self.prepared(one)
-            for rows in cut(missing[some], self.chunk):
-                today = to_numpy(prepared.today(self.convert(points[rows])))
-                outcome.upper[rows] = today.min(axis=1) + prepared.error(points[rows])
+            prepared, rows = self.prepared(one), missing[some]
+            today, error = prepared.passed(prepared.today, points[rows])
+            outcome.upper[rows] = _least(today) + error
 
     @quiet()
     def least(
@@ -318,15 +323,6 @@ class Job:
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
         self.searches: list[tuple[int, Rows, Search]] = []
 
-    def passed(self, network: Callable[[Array], Array], rows: Any) -> Floats:
-        """What a pass makes of some rows."""
-        points, engine = self.points[rows], self.engine
-        margins = np.empty((len(points), self.lower.shape[1]))
-        for start in range(0, len(points), engine.chunk):
-            part = slice(start, start + engine.chunk)
-            margins[part] = to_numpy(network(engine.convert(points[part])))
-        return margins
-
     def open(self, k: int) -> Rows:
         """The rows that are not settled and whose k-th margin is not proven."""
         waiting = (self.outcome.verdict[self.left] == 0) & ~self.proven[self.left, k]
@@ -359,32 +355,34 @@ class Job:
 
 def _plain(job: Job, deadline: Deadline) -> None:
     """Forward pass and interval bound. No row is settled by both, so that their order shows in nothing but time."""
-    engine, prepared, outcome, everyone = job.engine, job.prepared, job.outcome, slice(None)
-    error = np.empty(job.left.size)
-    for start in range(0, job.left.size, engine.chunk):
-        part = slice(start, start + engine.chunk)
-        error[part] = prepared.error(job.points[part])
-    few = _least(job.passed(prepared.today, slice(None, None, job.left.size // _SAMPLED + 1)))
-    if 2 * np.count_nonzero(few > 0.0) > few.size:
+    prepared, outcome, points = job.prepared, job.outcome, job.points
+    few, _ = prepared.passed(prepared.today, points[:: job.left.size // _SAMPLED + 1])
+    if 2 * np.count_nonzero(_least(few) > 0.0) > len(few):
         # Where most rows are accepted, most may be proven, and nobody asks what their margins are today.
-        job.lower[:] = job.passed(prepared.least, everyone) - error[:, None]
+        lower, error = prepared.passed(prepared.least, points)
+        job.lower[:] = lower - error[:, None]
         left = np.flatnonzero(~(_least(job.lower) > 0.0))
-        outcome.upper[left] = _least(job.passed(prepared.today, left)) + error[left]
+        upper, _ = prepared.passed(prepared.today, points[left])
+        outcome.upper[left] = _least(upper) + error[left]
     else:
-        outcome.upper[:] = _least(job.passed(prepared.today, everyone)) + error
+        upper, error = prepared.passed(prepared.today, points)
+        outcome.upper[:] = _least(upper) + error
         left = np.flatnonzero(~(outcome.upper < 0.0))
-        job.lower[left] = job.passed(prepared.least, left) - error[left, None]
+        lower, _ = prepared.passed(prepared.least, points[left])
+        job.lower[left] = lower - error[left, None]
     # Of rows that today's network loses nobody asks how low they get.
-    lost, hidden = outcome.upper < 0.0, engine.network.hidden
+    lost = outcome.upper < 0.0
     job.lower[lost] = -np.inf
     outcome.lower[:] = _least(job.lower)
     np.greater(job.lower, 0.0, out=job.proven)
+    hidden = job.engine.network.hidden
     stage = Stage.INTERVAL if hidden else Stage.CLOSED_FORM
     outcome.mark(lost, NOT_ROBUST, Stage.FORWARD)
     outcome.mark(outcome.lower > 0.0, ROBUST, stage)
-    rows = np.flatnonzero(~lost) if not hidden and not engine.ball else left[:0]
-    for k in range(job.lower.shape[1] if rows.size else 0):
-        least, slack = job.lower[rows, k], error[rows]
+    # Without hidden layers the bound is the least margin itself.
+    rows = np.flatnonzero(~lost) if not hidden and not job.engine.ball else left[:0]
+    for k, least in enumerate(job.lower[rows].T if rows.size else ()):
+        slack = error[rows]
         broken = (least < -WITNESS_SAFETY * slack) & (outcome.verdict[rows] == 0)
         sides = np.zeros((np.count_nonzero(broken), 0))
         job.reached(rows, k, least + 2.0 * slack, broken, sides, stage)
@@ -398,18 +396,17 @@ def _least(margins: Array) -> Array:
 def _attack(job: Job, deadline: Deadline) -> None:
     engine, prepared = job.engine, job.prepared
     for k, layers in enumerate(prepared.layers if engine.network.hidden else ()):
-        for alone in (False, True) if prepared.suspects else (True,):
+        for suspected in (True, False) if prepared.suspects else (False,):
             for rows in cut(job.open(k), engine.chunk):
                 points = job.points[rows]
-                error = prepared.error(points)
-                there, clear = engine.convert(points), -WITNESS_SAFETY * error
-                if alone:
-                    margins, sides = map(to_numpy, attack(layers, there, 2, clear))
-                else:
+                error, there = prepared.error(points), engine.convert(points)
+                if suspected:
                     chosen, network = prepared.suspects[k]
                     margins = to_numpy(network(there))[:, 0]
                     sides = np.broadcast_to(chosen, (rows.size, chosen.size))
-                broken = margins < clear
+                else:
+                    margins, sides = map(to_numpy, attack(layers, there, 2))
+                broken = margins < -WITNESS_SAFETY * error
                 job.reached(rows, k, margins + error, broken, sides[broken], Stage.ATTACK)
 
 

@@ -32,7 +32,7 @@ from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._deciders import Decider, decider_for, toward
 from holdfast.verify._engine import Engine, by_target, cut, quiet
 from holdfast.verify._inputs import Space, check_changes, read_table, read_targets
-from holdfast.verify._search import WITNESS_SAFETY, Search, reach
+from holdfast.verify._search import WITNESS_SAFETY, Search
 from holdfast.verify._verdict import NOT_ROBUST, ROBUST
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ class _Rays:
             here, layers = rows[part], self._at(k, radius[part])
             first, later = np.split(self.sides[here], [layers.hidden[0].weight.shape[0]], axis=1)
             values = layers.hidden[0].on_side(self.points[here], first)
-            margins[part] = reach(layers, activated(values, layers.relus[0]), later)
+            margins[part] = layers.reach(activated(values, layers.relus[0]), later)[0]
         return margins
 
     def _broken_at(self, rows: Rows, radius: Floats) -> Bools:

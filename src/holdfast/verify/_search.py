@@ -19,8 +19,6 @@ What proves a row is the set of its closed branches, each with its multipliers: 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,7 @@ from numpy.typing import NDArray
 from holdfast._arrays import Array, RowBatch, array_namespace, beside, row_sum, take_rows, to_numpy
 from holdfast._deadline import Deadline
 from holdfast._network import Floats
-from holdfast.bounds._layers import Box, Layers, activated, chords
+from holdfast.bounds._layers import Box, Layers, activated, chords, slack
 from holdfast.verify._attack import sides
 from holdfast.verify._program import propose
 
@@ -58,116 +56,80 @@ class Ranges(RowBatch):
     start: Box
     bottom: Array
     top: Array
-    # What bounds the sums that each later neuron, and the margin (n, 1), takes part in; all values' sizes together.
-    sizes: Array
-    margin_size: Array
-    bulk: Array
+    # How far rounding may carry a walk back, whoever rounds it differently: for each unit of a later neuron's
+    # multiplier, and whatever these are, (n,).
+    unit_error: Array
+    error: Array
 
     @classmethod
     def of(cls, layers: Layers, start: Box) -> Ranges:
         """Ranges layer by layer: over the box of the values before; from the third hidden layer on by walks back."""
         xp = array_namespace(start.low)
         low, high = activated(start.low, layers.relus[0]), activated(start.high, layers.relus[0])
-        ranges = cls(layers, Box(low, high), *(low[:, :0],) * 3, *(0.0 * low[:, :1],) * 2)
-        for i, layer in enumerate((*layers.hidden[1:], layers.margin), 1):
+        # Of all values' sizes together.
+        bulk = 0.0 * low[:, :1]
+        ranges = cls(layers, Box(low, high), *(low[:, :0],) * 3, bulk[:, 0])
+        for i, layer in enumerate(layers.all[1:], 1):
             # The greatest sizes of what the layer before hands on.
             most = high if layers.relus[i - 1] else xp.maximum(xp.abs(low), xp.abs(high))
-            size, slack = layer.size(most)
-            ranges = replace(ranges, margin_size=size, bulk=ranges.bulk + row_sum(most))
+            size, bulk = layer.size(most), bulk + row_sum(most)
             if layer is layers.margin:
                 break
-            relu = layers.relus[i]
+            spare, relu = slack(layer.terms, size), layers.relus[i]
             least, bottom, top = layer.over(low, high)
-            least, bottom, top = least - slack, bottom - slack, top + slack
+            least, bottom, top = least - spare, bottom - spare, top + spare
             if i > 1:
-                ends = _walked_ends(ranges, i, size)
-                # As the checker has them.
-                bottom, top = ends[0], xp.minimum(top, ends[1])
-                least = least if relu else xp.maximum(least, ends[0])
+                one = beside(start.low, np.eye(size.shape[1])[None, ...])
+                lower, upper = (0.0 * one, one) if relu else (one, 0.0 * one)
+                error = slack(layers.terms, size, 1.0 + bulk)
+                # The ends of U, or of z between L and U, as the checker has them.
+                bottom = _walked(ranges, i, lower, upper) - error
+                top = xp.minimum(top, error - _walked(ranges, i, 0.0 * one, -one))
+                least = least if relu else xp.maximum(least, bottom)
             low, high = activated(least, relu), activated(top, relu)
             low = xp.minimum(low, high)
-            parts: tuple[Array, ...] = (bottom if relu else least, top, size)
-            if i > 1:
-                before = ranges.bottom, ranges.top, ranges.sizes
-                pairs = zip(before, parts, strict=True)
-                parts = tuple(xp.concat(pair, axis=1) for pair in pairs)
-            bottom, top, sizes = parts
-            ranges = replace(ranges, bottom=bottom, top=top, sizes=sizes)
-        return ranges
+            before = ranges.bottom, ranges.top, ranges.unit_error
+            parts = bottom if relu else least, top, slack(layers.terms, size, 0.0)
+            pairs = zip(before, parts, strict=True)
+            bottom, top, unit_error = (xp.concat(pair, axis=1) for pair in pairs)
+            ranges = replace(ranges, bottom=bottom, top=top, unit_error=unit_error)
+        return replace(ranges, error=slack(layers.terms, size, 1.0 + bulk)[:, 0])
 
-    def on(self, convert: Any) -> Ranges:
-        """The same with its arrays converted."""
-        parts = {f.name: convert(getattr(self, f.name)) for f in fields(self)[2:]}
-        return Ranges(
-            self.layers.on(convert), Box(convert(self.start.low), convert(self.start.high)), **parts
-        )
-
-    def split(self, decided: Array) -> Ranges:
-        """With the ranges that a branch leaves: 1 for above 0, -1 for below, 0 for undecided, (n, N)."""
-        xp = array_namespace(decided)
-        bottom = xp.where(decided > 0, xp.maximum(self.bottom, 0.0), self.bottom)
-        return replace(
-            self, bottom=bottom, top=xp.where(decided < 0, xp.minimum(self.top, 0.0), self.top)
-        )
-
-    @cached_property
-    def chords(self) -> tuple[Array, Array]:
-        """Those of each range."""
-        return chords(self.bottom, self.top)
-
-    def shares(self) -> Array:
-        """Those to begin with: where d > 0 the chord's slope, elsewhere 1."""
-        xp, slope, before = array_namespace(self.top), self.chords[0], self.layers.before
-        last = xp.where(self.layers.wanted[1] > 0.0, slope[:, before:], 1.0)
-        first = slope[:, :before]
-        return xp.concat([first, last, 0.0 * first + 1.0], axis=1) if before else last
-
-    def case(self) -> Case:
-        """What walks back need of it."""
-        xp, before, (slope, intercept) = array_namespace(self.top), self.layers.before, self.chords
-        low = self.layers.wanted[1] > 0.0
-        last = xp.where(low, 1.0, slope[:, before:]), xp.where(low, 0.0, intercept[:, before:])
-        if before:
-            slope = xp.concat([slope[:, :before], last[0]], axis=1)
-            intercept = xp.concat([intercept[:, :before], last[1]], axis=1)
-        else:
-            slope, intercept = last
-        return Case(
-            self.layers, self.start, slope, intercept, self.sizes, self.margin_size, self.bulk
-        )
+    def relaxed(self) -> tuple[Case, Array]:
+        """What walks back need of it, and the shares to begin with: where d > 0 the chord's slope, elsewhere 1."""
+        xp, before = array_namespace(self.top), self.layers.before
+        slope, intercept = chords(self.bottom, self.top)
+        first, last = slope[:, :before], slope[:, before:]
+        rising = self.layers.wanted[1] > 0.0
+        shares = xp.concat([first, xp.where(rising, last, 1.0), xp.ones_like(first)], axis=1)
+        slope = xp.concat([first, xp.where(rising, 1.0, last)], axis=1)
+        last = xp.where(rising, 0.0, intercept[:, before:])
+        intercept = xp.concat([intercept[:, :before], last], axis=1)
+        case = Case(self.layers, self.start, slope, intercept, self.unit_error, self.error)
+        return case, shares
 
 
-def _walked_ends(ranges: Ranges, i: int, size: Array) -> tuple[Array, Array]:
-    """The ends of layer i's U, or of z between L and U, each by its own walk back with chords on both sides."""
-    one = beside(ranges.start.low, np.eye(size.shape[1])[None, ...])
-    lower, upper = (0.0 * one, one) if ranges.layers.relus[i] else (one, 0.0 * one)
-    return _walk_rows(ranges, i, lower, upper, size), -_walk_rows(ranges, i, 0.0 * one, -one, size)
+def _walked(ranges: Ranges, i: int, lower: Array, upper: Array) -> Array:
+    """Lower bounds (n, m) of the rows  lower L + upper U  of layer i, with chords on both sides.
 
+    They lack what rounding may do if no later neuron has a multiplier.
+    """
+    xp = array_namespace(lower)
+    slope, intercept = (part[:, None, :] for part in chords(ranges.bottom, ranges.top))
 
-def _walk_rows(ranges: Ranges, i: int, lower: Array, upper: Array, size: Array) -> Array:
-    """Sound lower bounds (n, m) of the rows  lower L + upper U  of layer i, whose sizes are (n, m)."""
-    xp = array_namespace(ranges.start.low)
-    columns = (*ranges.chords, ranges.sizes)
-    c, d, constant = ranges.layers.hidden[i].pull(lower, upper)
-    plain = ranges.bulk
-    for k, span in ranges.layers.spans[-i + 1 :]:
-        slopes, intercepts, sizes = (column[:, span, None] for column in columns)
-        constant = constant + (xp.minimum(d, 0.0) @ intercepts)[..., 0]
-        line = d * slopes[:, None, :, 0] if c is None else c + d * slopes[:, None, :, 0]
-        lower, upper = xp.maximum(line, 0.0), xp.minimum(line, 0.0)
-        size, plain = (
-            size + ((lower - upper) @ sizes)[..., 0],
-            plain + xp.sum(lower - upper, axis=-1),
-        )
-        c, d, added = ranges.layers.hidden[k].pull(lower, upper)
-        constant = constant + added
-    least, _ = ranges.start.least(c, d)
-    return least + constant - ranges.layers.allowance(size, plain)
+    def chord(span: slice, d: Array) -> tuple[Array, Array]:
+        below = xp.vecdot(xp.minimum(d, 0.0), intercept[..., span])
+        return d * slope[..., span], below
+
+    line = ranges.layers.hidden[i].pull(lower, upper)
+    (c, d, constant), total, *_ = ranges.layers.back(chord, line=line, before=i)
+    error = xp.vecdot(xp.abs(total), ranges.unit_error[:, None, :])
+    return ranges.start.least(c, d)[0] + constant - error
 
 
 @dataclass(frozen=True)
 class Case(RowBatch):
-    """What a walk back needs of a row or a branch: where it ends, the line above z⁺ of each later neuron, sizes.
+    """What a walk back needs of a row or a branch: where it ends, the line above z⁺ of each later neuron, rounding.
 
     Slope and intercept are (n, N); a neuron that a branch says to be below 0 has slope -1. In the last hidden layer
     where d is positive the line is L itself.
@@ -177,14 +139,8 @@ class Case(RowBatch):
     start: Box
     slope: Array
     intercept: Array
-    sizes: Array
-    margin_size: Array
-    bulk: Array
-
-    def error(self, total: Array) -> Array:
-        """How far rounding may carry the bound of multipliers of these sizes, (n,); whoever rounds them differently."""
-        weighed = self.margin_size[:, 0] + array_namespace(total).vecdot(total, self.sizes)
-        return self.layers.allowance(weighed, (row_sum(total) + self.bulk)[:, 0])
+    unit_error: Array
+    error: Array
 
 
 @dataclass(frozen=True)
@@ -206,18 +162,8 @@ class Walk(RowBatch):
 
     def better(self, new: Walk) -> Walk:
         """Row by row the higher bound."""
-        xp = array_namespace(self.bound)
         higher = new.bound > self.bound
-        if xp.all(higher):
-            return new
-        column = higher[:, None]
-        pairs = ((getattr(new, f.name), getattr(self, f.name)) for f in fields(self))
-        return Walk(
-            *(
-                xp.where(higher if ours.ndim == 1 else column, ours, theirs)
-                for ours, theirs in pairs
-            )
-        )
+        return new if array_namespace(higher).all(higher) else new.where(higher, self)
 
     @property
     def multipliers(self) -> tuple[Array, Array]:
@@ -229,84 +175,54 @@ class Walk(RowBatch):
 def walk_back(case: Case, shares: Array) -> Walk:
     """The margin pulled back to the start; its bound is without an allowance for rounding."""
     layers, xp, width = case.layers, array_namespace(shares), case.slope.shape[1]
-    c, d, constant = layers.wanted
-    kept: list[tuple[Array, ...]] = []
-    for i, span in layers.spans:
-        share, slope, rising, down = shares[:, span], case.slope[:, span], d > 0.0, d
-        if kept:
+
+    def weighed(span: slice, d: Array) -> tuple[Array, Array]:
+        share, slope, down = shares[:, span], case.slope[:, span], d
+        if span.start < layers.before:
+            rising = d > 0.0
             share = xp.where(rising, share, shares[:, width:][:, span])
             slope, down = xp.where(rising, 1.0, slope), xp.minimum(d, 0.0)
-        total = d * slope * share
-        total = total if c is None else c + total
-        low = xp.broadcast_to(rising, share.shape) if c is None else total > 0.0
         # No less than this: a split's range ends at 0, and there it is 0.
-        constant = constant + xp.vecdot(share * case.intercept[:, span], down)
-        kept.append((total, low, xp.broadcast_to(d, share.shape)))
-        c, d, added = layers.pulled(i, total, low)
-        constant = constant + added
-    least, corner = case.start.least(c, d)
-    total, low, d = (
-        kept[0]
-        if len(kept) == 1
-        else [xp.concat(part[::-1], axis=1) for part in zip(*kept, strict=True)]
-    )
+        return d * slope * share, xp.vecdot(share * case.intercept[:, span], down)
+
+    (c, first, constant), total, low, d = layers.back(weighed)
+    least, corner = case.start.least(c, first)
     return Walk(least + constant, shares, total, low, d, corner)
 
 
-def _least_rest(d: Array, lower: Array, upper: Array, bottom: Array, top: Array) -> Array:
-    """The least of  d z⁺ - lower L - upper U  over L <= U in [bottom, top] and L <= z <= U: at an end or at U = 0."""
-    xp = array_namespace(d)
-    below, above = -(lower + upper), xp.minimum(d - lower, 0.0) - upper
-    ends = [xp.where(end < 0.0, below, above) * end for end in (bottom, top)]
-    least = xp.minimum(*ends)
-    return xp.where((bottom < 0.0) & (top > 0.0), xp.minimum(least, 0.0), least)
-
-
-def reach(layers: Layers, values: Array, low: Array) -> Array:
-    """The margin (n,) of the network in Δ that has these first values and later neurons on these sides.
-
-    `low` says which neurons are on their low side; or, as a number from -1 to 1, how far on which.
-    """
-    for i, span in layers.spans[::-1]:
-        values = activated(layers.on_side(i, values, low[:, span]), layers.relus[i])
-    return layers.reached(values)
-
-
 def proven(ranges: Ranges, lower: Array, upper: Array) -> Array:
-    """The bound (n,) that given multipliers of L and U of the later neurons prove, rounding taken off."""
+    """The bound (n,) that given multipliers of L and U of the later neurons prove, rounding taken off.
+
+    After a ReLU what is left of a neuron,  d z⁺ - l L - u U  with l >= 0, is least where L = z, at z = U or 0: it is
+    -(l + u) U + min(d, l) U⁺. Without one both L and U stand for z itself.
+    """
     xp = array_namespace(lower)
     c, d, constant = ranges.layers.wanted
     columns = (lower, upper, ranges.bottom, ranges.top)
     for i, span in ranges.layers.spans:
         low, up, bottom, top = (column[:, span] for column in columns)
         if c is None:
-            rest = _least_rest(d, low, up, bottom, top)
+            rest = -(low + up), xp.minimum(d, low)
         else:
-            # Without a ReLU both L and U stand for z itself, l >= 0 and u <= 0.
             low, up = xp.maximum(low, 0.0), xp.minimum(up, 0.0)
-            rest = Box(bottom, top).least(c - low - up, d)[0]
-        constant = constant + (xp.sum(rest, axis=1) if c is None else rest)
+            rest = c - low - up, d
         c, d, added = ranges.layers.hidden[i].pull(low, up)
-        constant = constant + added
-    return (
-        ranges.start.least(c, d)[0] + constant - ranges.case().error(xp.abs(lower) + xp.abs(upper))
-    )
+        constant = constant + Box(bottom, top).least(*rest)[0] + added
+    error = ranges.error + xp.vecdot(xp.abs(lower) + xp.abs(upper), ranges.unit_error)
+    return ranges.start.least(c, d)[0] + constant - error
 
 
 def _seen(case: Case, walk: Walk) -> Array:
     """L or U of every later neuron (of one without a ReLU z), on its side, where the bound is met, (n, N)."""
-    xp, layers = array_namespace(walk.corner), case.layers
-    values, plus, seen = walk.corner, None, []
-    for i, span in layers.spans[::-1]:
-        z = layers.on_side(i, values, walk.low[:, span], plus)
-        seen.append(z)
-        if i + 1 < len(layers.hidden):
-            parts = walk.shares, walk.shares[:, walk.d.shape[1] :], case.slope, case.intercept
-            first, second, slope, intercept = (part[:, span] for part in parts)
-            rising = walk.d[:, span] > 0.0
-            line = xp.where(rising, first * z, second * (slope * z + intercept))
-            values, plus = (line, None) if layers.relus[i] else (z, line)
-    return seen[0] if len(seen) == 1 else xp.concat(seen, axis=1)
+    xp, layers, width = array_namespace(walk.corner), case.layers, case.slope.shape[1]
+
+    def handed(i: int, span: slice, z: Array) -> tuple[Array, Array | None]:
+        first, second = walk.shares[:, span], walk.shares[:, width:][:, span]
+        chord = case.slope[:, span] * z + case.intercept[:, span]
+        line = xp.where(walk.d[:, span] > 0.0, first * z, second * chord)
+        return (line, None) if layers.relus[i] else (z, line)
+
+    return layers.seen(walk.corner, walk.low, handed)
 
 
 def raised(case: Case, walk: Walk, cutoff: Array) -> Array | None:
@@ -346,7 +262,9 @@ def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
     xp, values = array_namespace(walk.corner), walk.corner
     best, met = values, xp.inf + 0.0 * walk.bound
     for _ in range(steps):
-        margin, slope = _margin_and_slope(layers, values, walk.low)
+        margin, z = layers.reach(values, walk.low)
+        (c, d, _), *_ = layers.gradient(z, walk.low)
+        slope = d if c is None else c + xp.where(values > 0.0, d, 0.0)
         best, met = xp.where((margin < met)[:, None], values, best), xp.minimum(margin, met)
         leaving = xp.where(slope > 0.0, values <= start.low, values >= start.high)
         slope = xp.where(leaving, 0.0, slope)
@@ -354,20 +272,6 @@ def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
         length = (margin - walk.bound) / xp.where(square > 0.0, square, 1.0)
         values = xp.minimum(xp.maximum(values - length[:, None] * slope, start.low), start.high)
     return best
-
-
-def _margin_and_slope(layers: Layers, values: Array, low: Array) -> tuple[Array, Array]:
-    """The margin of the first hidden layer's values with later neurons on these sides, (n,), and its slope there."""
-    xp = array_namespace(values)
-    first, seen = values, []
-    for i, span in layers.spans[::-1]:
-        seen.append(layers.on_side(i, values, low[:, span]))
-        values = activated(seen[-1], layers.relus[i])
-    c, d, _ = layers.wanted
-    for i, span in layers.spans:
-        line = xp.where(seen.pop() > 0.0, d, 0.0) + (0.0 if c is None else c)
-        c, d, _ = layers.pulled(i, line, low[:, span])
-    return layers.reached(values), d if c is None else c + xp.where(first > 0.0, d, 0.0)
 
 
 @dataclass(frozen=True)
@@ -430,7 +334,7 @@ class Search:
     ) -> None:
         n = upper.shape[0]
         self.points, self.root = points, Ranges.of(layers, layers.start(points))
-        self.case = self.root.case()
+        self.case, self.shares = self.root.relaxed()
         self.error, self.gap, self.keep, self.fine = error, gap, keep, fine
         self.steps = _STEPS[2 if fine or gap is not None else len(layers.hidden) > 2]
         self.lower, self.upper, self.root_bound = (
@@ -454,7 +358,7 @@ class Search:
         """The linear bounds, nothing decided; what they leave open waits for `branch`."""
         xp, rows = array_namespace(self.root.top), np.arange(self.done.shape[0])
         decided = xp.zeros_like(self.root.top, dtype=xp.int8)
-        branches = Branches(rows, decided, self.root.shares(), rows[:, None], self.root_bound)
+        branches = Branches(rows, decided, self.shares, rows[:, None], self.root_bound)
         branches = self._bounded(branches, max(self.steps, 3), root=True)
         self.nodes[:] = 1
         self.stack = [branches] if branches.row.size else []
@@ -489,7 +393,7 @@ class Search:
         waiting = np.zeros(self.done.shape[0], dtype=bool)
         for branches in self.stack:
             waiting[branches.row] = True
-        return ~waiting & ~self.open & ~self.done
+        return ~waiting & ~self.done
 
     def sides(self, rows: Rows) -> Floats:
         """Each hidden neuron's side where `upper` was met."""
@@ -527,7 +431,7 @@ class Search:
         if alone and corner is walk.corner:
             met = case.layers.reached(activated(z, case.layers.relus[1]))
         else:
-            met = reach(case.layers, corner, walk.low)
+            met, _ = case.layers.reach(corner, walk.low)
         self._meet(branches.row, to_numpy(met), corner, walk.low)
         # What both branches of each neuron that may be split promise; from relaxed values, only the better one.
         line = case.slope * z + case.intercept
@@ -541,19 +445,19 @@ class Search:
     ) -> tuple[Branches, Rows]:
         """Close the branches above their cutoff; all with their bounds, and which are open, of rows not done."""
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
-        total = array_namespace(walk.total).abs(walk.total)
-        rows = branches.row
-        bound = np.fmax(branches.bound, to_numpy(walk.bound - case.error(total)))
+        xp, rows = array_namespace(walk.total), branches.row
+        error = case.error + xp.vecdot(xp.abs(walk.total), case.unit_error)
+        bound = np.fmax(branches.bound, to_numpy(walk.bound - error))
         if root:
             self.root_bound[rows] = bound
-        above, free = bound > self._cutoff(rows), ~self.done[rows]
-        shut = np.flatnonzero(above & free)
-        np.minimum.at(self.lower, rows[shut], bound[shut])
+        branches = replace(branches, bound=bound)
+        stays = self._still_open(branches)
+        shut = np.flatnonzero(~stays & ~self.done[rows])
         if self.keep and shut.size:
             decided = to_numpy(take_rows(branches.decided, shut))
             lower, upper = map(to_numpy, walk.take(shut).multipliers)
             self.leaves.append(Leaves(rows[shut], decided, lower, upper))
-        return replace(branches, bound=bound), np.flatnonzero(~above & free)
+        return branches, np.flatnonzero(stays)
 
     def _best(self, score: Array, missing: Array) -> Rows:
         """The neurons to split next, best first: as many as their promises say it takes for what is missing."""
@@ -633,29 +537,29 @@ class Search:
 
         With every line decided, few steps need not come near enough to the best multipliers.
         """
-        ranges = self.root.take(branch.row).split(branch.decided).on(to_numpy)
-        decided, layers = to_numpy(branch.decided), ranges.layers
-        places = [
-            (i, j)
-            for i, layer in enumerate(layers.hidden)
-            if i
-            for j in range(layer.weight.shape[0])
-        ]
-        ends = np.concatenate(
-            [[ranges.start.low[0], ranges.start.high[0]], [ranges.bottom[0], ranges.top[0]]], axis=1
-        ).T
-        cuts = np.cumsum([layer.weight.shape[0] for layer in layers.hidden])[:-1]
-        proposal = propose(layers.at_one_scale(), np.split(ends, cuts))
+        ranges, decided = self.root.take(branch.row).on(to_numpy), to_numpy(branch.decided)
+        xp, layers, start = array_namespace(decided), ranges.layers, ranges.start
+        bottom = xp.where(decided > 0, xp.maximum(ranges.bottom, 0.0), ranges.bottom)
+        top = xp.where(decided < 0, xp.minimum(ranges.top, 0.0), ranges.top)
+        later = ((bottom[:, span], top[:, span]) for _, span in layers.spans[::-1])
+        ends = [np.concatenate(pair).T for pair in ((start.low, start.high), *later)]
+        proposal = propose(layers.at_one_scale(), ends)
         if proposal is None:
             self._give_up(branch.row)
             return -1
-        lower, upper = proposal.lower[None, :], proposal.upper[None, :]
-        bound, first = proven(ranges, lower, upper), proposal.values[0]
+        lower, upper, first, chosen = (
+            part[None, :]
+            for part in (
+                proposal.lower,
+                proposal.upper,
+                proposal.values[0],
+                np.concatenate(proposal.sides),
+            )
+        )
+        bound = proven(replace(ranges, bottom=bottom, top=top), lower, upper)
         # A solver keeps to its box but for a tolerance, which is no network in Δ.
-        corner = activated(first, layers.relus[0])[None, :]
-        corner = np.clip(corner, ranges.start.low, ranges.start.high)
-        chosen = np.concatenate(proposal.sides)[None, :]
-        self._meet(branch.row, reach(layers, corner, chosen), corner, chosen)
+        corner = np.clip(activated(first, layers.relus[0]), start.low, start.high)
+        self._meet(branch.row, layers.reach(corner, chosen)[0], corner, chosen)
         if bound[0] > self._cutoff(branch.row)[0]:
             self.lower[branch.row] = np.minimum(self.lower[branch.row], bound)
             if self.keep:
@@ -664,7 +568,8 @@ class Search:
         if proposal.loosest is None or proposal.loosest[0] == 0:
             self._give_up(branch.row)
             return -1
-        return places.index(proposal.loosest)
+        layer, neuron = proposal.loosest
+        return int(dict(layers.spans)[layer].start) + neuron
 
     def _give_up(self, rows: Rows) -> None:
         rows = rows[~self.done[rows]]
