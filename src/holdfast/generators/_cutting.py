@@ -179,7 +179,7 @@ class CuttingPlanes:
         else:
             columns = self.program.columns
             point = np.clip(solved.values[columns], lower[columns], upper[columns])
-            fits = bool(self.program.fits(point[None, :])[0])
+            fits = self.program.fits(point)
             split = self._split(solved, point, lower, upper, fits)
             if fits and split is not None:
                 self._offer(self._settled(point))
@@ -269,10 +269,9 @@ class CuttingPlanes:
         own = self.domain.own
         region = self.region
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
-        loose = region.loose(point)[:_MOST_ROUNDINGS]
-        gaps = [region.gap(i, float(point[i])) or () for i in loose]
+        loose = dict(itertools.islice(region.loose(point).items(), _MOST_ROUNDINGS))
         options = np.repeat(point[None, :], 2 ** len(loose), axis=0)
-        options[:, loose] = list(itertools.product(*gaps))
+        options[:, list(loose)] = list(itertools.product(*loose.values()))
         return np.unique(self.space.project(options, self.person), axis=0)
 
     def _offer(self, points: Floats, *, judged: bool = False, hairline: bool = False) -> bool:
@@ -281,7 +280,7 @@ class CuttingPlanes:
         # What holds by a hair is worth having only where nothing else does, or costs clearly more.
         limit = self.cost * (1.0 - _CLEARLY) if hairline else self.cost
         better = np.flatnonzero(costs < limit)
-        if self.domain.rule_bounds.size and better.size:
+        if self.domain.rules and better.size:
             # All else holds by projection; a rule may be beyond repair.
             better = better[self.space.satisfied(points[better], self.person)]
         if self.limits.max_changed is not None:

@@ -55,11 +55,9 @@ def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> 
     for group in domain.partial_groups:
         builder.row(x[group], np.ones(group.size), upper=1.0)
     largest = np.maximum(np.abs(domain.lower), np.abs(domain.upper))
-    for row, bound, size in zip(
-        domain.rule_matrix, domain.rule_bounds, domain.rule_sizes, strict=True
-    ):
+    for row, bound, size in domain.rules:
         used = row != 0.0
-        slack = _ROUNDINGS * (float(np.abs(row[used]) @ largest[used]) + float(size))
+        slack = _ROUNDINGS * (float(np.abs(row[used]) @ largest[used]) + size)
         builder.row(x[used], row[used], upper=bound + slack)
     if limits.max_changed is not None:
         _count_changes(builder, domain, x.tolist(), limits.max_changed)
