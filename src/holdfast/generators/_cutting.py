@@ -177,8 +177,7 @@ class CuttingPlanes:
             undecided = binaries[lower[binaries] < upper[binaries]]
             split = (int(undecided[0]), 0.0, 1.0) if undecided.size else None
         else:
-            columns = self.program.columns
-            point = np.clip(solved.values[columns], lower[columns], upper[columns])
+            point = np.clip(solved.values, lower, upper)[: self.domain.own.size]
             fits = self.program.fits(point)
             split = self._split(solved, point, lower, upper, fits)
             if fits and split is not None:
@@ -227,15 +226,14 @@ class CuttingPlanes:
                 )
         steps = np.flatnonzero(self.region.step > 0.0).tolist() if apart else None
         for i in () if options else self.region.loose(point) if steps is None else steps:
-            column = int(self.program.columns[i])
             value = float(point[i])
-            if apart and lower[column] < upper[column] and self.region.gap(i, value) is None:
-                value = float(np.nextafter(value, np.inf if value < upper[column] else -np.inf))
+            if apart and lower[i] < upper[i] and self.region.gap(i, value) is None:
+                value = float(np.nextafter(value, np.inf if value < upper[i] else -np.inf))
             gap = self.region.gap(i, value)
             if gap is not None:
                 below, above = gap
                 doubt = (value - below) * (above - value) / (above - below)
-                options.append((solved.weights[column] * doubt, column, below, above))
+                options.append((solved.weights[i] * doubt, i, below, above))
         return max(options)[1:] if options else None
 
     # ------------------------------------------------------------------ answers

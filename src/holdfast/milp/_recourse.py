@@ -10,6 +10,7 @@ over the same inputs, are written once: counter-models pick their first layer fr
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +49,9 @@ class RecourseProgram:
         self.limits = limits
         self.demand = demand
         self.builder = ProgramBuilder()
-        self.columns = add_person(self.builder, domain, limits)
+        add_person(self.builder, domain, limits)
         self._written: list[_Written] = []
-        self._neurons: dict[bytes, tuple[int, int]] = {}
+        self._neurons: dict[tuple[Any, ...], tuple[int, int]] = {}
         self.write(acceptors)
 
     def write(self, acceptors: list[Acceptor]) -> None:
@@ -93,16 +94,17 @@ class RecourseProgram:
         fixed = (self.domain.step > 0.0) | self.domain.detached
         if self.limits.max_changed is not None:
             fixed |= ~self._moved(point)
-        lower[self.columns[fixed]] = upper[self.columns[fixed]] = point[fixed]
+        still = np.flatnonzero(fixed)
+        lower[still] = upper[still] = point[still]
         solution = Relaxation(replace(self.program, row_lower=asked)).run(lower, upper)
-        return None if solution is None else solution[0][self.columns]
+        return None if solution is None else solution[0][: point.size]
 
     def _accept(self, acceptor: Acceptor) -> None:
         """Write the acceptor's neurons and its margins.
 
         `inputs` are the variables of a layer's values, -1 where one is surely 0 or nothing looks at it.
         """
-        inputs = np.array([*self.columns, *map(self._fall_of, acceptor.falling)])
+        inputs = np.array([*range(self.domain.own.size), *map(self._fall_of, acceptor.falling)])
         ranges, size, doubt = acceptor.ranges(self.domain)
         binaries = []
         for (weight, bias, relu), ends, needed in zip(
@@ -113,10 +115,12 @@ class RecourseProgram:
             inputs, inactive = np.full((2, bias.size), -1)
             dead = (ends[1] <= 0.0) & relu
             for j in np.flatnonzero(needed.any(axis=0) & ~dead):
-                neuron = before, weight[j], bias[j], needed[:, j], relu
-                key = np.hstack(neuron).tobytes()
+                above, below = needed[:, j].tolist()
+                key = before.tobytes(), weight[j].tobytes(), bias[j], above, below, relu
                 if key not in self._neurons:
-                    self._neurons[key] = self._neuron(*neuron, *ends[:, j])
+                    self._neurons[key] = self._neuron(
+                        before, weight[j], bias[j], above, below, relu, *ends[:, j].tolist()
+                    )
                 inputs[j], inactive[j] = self._neurons[key]
             binaries.append(inactive)
         alive = inputs >= 0
@@ -130,7 +134,7 @@ class RecourseProgram:
     def _fall_of(self, i: int) -> int:
         """A variable >= x_i⁻ = max(-x_i, 0): it only ever harms, so its lower side is enough."""
         fall = self.builder.variable(0.0, max(-self.domain.lower[i], 0.0))
-        self.builder.row([fall, self.columns[i]], [1.0, 1.0], lower=0.0)
+        self.builder.row([fall, i], [1.0, 1.0], lower=0.0)
         return fall
 
     def _neuron(
@@ -138,7 +142,8 @@ class RecourseProgram:
         inputs: Ints,
         weight: Floats,
         bias: float,
-        needed: Bools,
+        above: bool,
+        below: bool,
         relu: bool,
         low: float,
         high: float,
@@ -147,7 +152,6 @@ class RecourseProgram:
 
         v >= z, v >= 0;    v <= z - low * inactive,  v <= high (1 - inactive)  with a binary where the sign is open.
         """
-        above, below = needed
         builder = self.builder
         v = builder.variable(max(low, 0.0) if relu else low, high)
         columns = np.append(inputs, v)

@@ -137,11 +137,7 @@ class Relaxation:
                 multipliers / self.row_units * self.cost_unit, self.program.cost, low, high
             )
             least = bound / self.cost_unit
-            least += (
-                self.constant - _EPSILON * (abs(least) + abs(self.constant))
-                if np.isfinite(least)
-                else 0.0
-            )
+            least += self.constant - _EPSILON * (abs(least) + abs(self.constant))
             return SolvedProgram(least, values, weights / self.units)
         # Multipliers that may show that no point exists: the solver's, of either sign, or one row alone.
         known, ray = False, np.empty(0)
