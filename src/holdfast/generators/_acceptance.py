@@ -70,9 +70,9 @@ class Judge(Searcher):
         `upper` is how far the variables can rise.
         """
 
-    def breaker(self, point: Floats, deadline: Deadline) -> Network | None:
+    def breakers(self, point: Floats, deadline: Deadline) -> list[Network]:
         """A model that rejects the point, if there is any at all beside the critics, given the time."""
-        return None
+        return []
 
     def first(self, points: Floats, deadline: Deadline, *, hairline: bool = False) -> int | None:
         """The first point that passes, proven; without `hairline`, that clears too."""
@@ -96,8 +96,7 @@ class Judge(Searcher):
         """
         critics = self.weighed(point, self.critics(point, domain.upper))
         if thorough is not None and critics[0][0] >= 0.0 and not thorough.over:
-            breaker = self.breaker(point, thorough)
-            critics = critics if breaker is None else self.weighed(point, [breaker]) + critics
+            critics = self.weighed(point, self.breakers(point, thorough)) + critics
         return critics
 
     def weighed(self, point: Floats, networks: list[Network]) -> list[tuple[float, Network]]:
@@ -152,11 +151,9 @@ def today(classifier: Classifier, target: int, demand: float) -> Searcher:
 def judge_of(decider: Decider, target: int) -> Searcher:
     """Who has to accept a point under any kind of change."""
     one = toward(decider, target)
-    trees = None if isinstance(one, Engine) else trees_under(one, target)
-    if trees is not None:
-        return trees
-    judge: type[EveryModel] = EveryNetwork if isinstance(one, Engine) else EveryModel
-    return judge(as_network(one.classifier), target, one)
+    if isinstance(one, Engine):
+        return EveryNetwork(one.network, target, one)
+    return trees_under(one, target) or EveryModel(as_network(one.classifier), target, one)
 
 
 @dataclass(frozen=True)
@@ -167,8 +164,6 @@ class EveryModel(Judge):
 
     def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points are proven to hold."""
-        if deadline.over:
-            return np.zeros(points.shape[0], dtype=np.bool_)
         outcome = self.decider.settle(points, self.target, deadline=deadline, keep=False)
         return np.asarray(outcome.verdict == ROBUST)
 
@@ -178,8 +173,7 @@ class EveryModel(Judge):
 
     def critics(self, point: Floats, upper: Floats) -> list[Network]:
         """The worst models for this point."""
-        critics: list[Network] = self.decider.critics(point, self.target)
-        return critics
+        return list(self.decider.critics(point, self.target))
 
 
 @dataclass(frozen=True)
@@ -217,14 +211,12 @@ class EveryNetwork(EveryModel):
             )
         return critics
 
-    def breaker(self, point: Floats, deadline: Deadline) -> Network | None:
+    def breakers(self, point: Floats, deadline: Deadline) -> list[Network]:
         """The engine's counter-model."""
         outcome = self.decider.settle(point[None, :], self.target, deadline=deadline, keep=False)
-        return (
-            self.decider.witness(outcome, 0, point, self.target)
-            if outcome.verdict[0] == NOT_ROBUST
-            else None
-        )
+        broken = outcome.verdict[0] == NOT_ROBUST
+        witness = self.decider.witness(outcome, 0, point, self.target) if broken else None
+        return [] if witness is None else [witness]
 
     def opening(self, domain: Domain) -> list[Acceptor]:
         """The interval bound where it is exact."""

@@ -78,11 +78,9 @@ class Domain:
         step = np.zeros_like(factual)
         steps = {grid.variable: grid.step for grid in space.grids}
         grids: dict[int, Places] = {}
-        features: list[Ints] = []
         groups: tuple[list[Ints], ...] = ([], [])
-        for i, feature in enumerate(space.features):
-            variables = np.array(feature.variables, dtype=np.intp)
-            features.append(variables)
+        features = tuple(np.array(feature.variables) for feature in space.features)
+        for i, (feature, variables) in enumerate(zip(space.features, features, strict=True)):
             first = feature.variables[0]
             own = person.numbers[0, i : i + 1]
             gone = bool(np.isnan(own[0]))
@@ -126,7 +124,7 @@ class Domain:
             weights=space.weights,
             groups=tuple(groups[0]),
             partial_groups=tuple(groups[1]),
-            features=tuple(features),
+            features=features,
             rules=rules,
         )
 
