@@ -17,7 +17,6 @@ from holdfast.generators import explain
 from holdfast.generators._acceptance import judge_of
 from holdfast.generators._closest import Closest
 from holdfast.generators._cutting import PROVEN
-from holdfast.milp._domain import Domain
 from holdfast.verify._engine import Engine
 from odd_worlds import odd_world
 from random_networks import random_network
@@ -148,13 +147,9 @@ def test_models_that_object_are_in_the_set(norm: float) -> None:
         changes = hf.PlausibleChanges(
             float(10.0 ** rng.uniform(-3.0, -1.0)), norm=norm, biases=bool(rng.integers(2))
         )
-        space = hf.FeatureSpace.from_frame(
-            pd.DataFrame(rng.normal(size=(9, 3)), columns=list("abc")), scale="none"
-        )
         judge = judge_of(Engine(network, changes), int(rng.integers(len(network.classes))))
         point = rng.normal(size=3) * (rng.random(3) < 0.8)
-        domain = Domain.of(space, space.rows(point[None, :]))
-        for _, critic in judge.objections(point, domain, Deadline.after(None)):
+        for _, critic in judge.objections(point, Deadline.after(None)):
             assert changes.contains(network, critic)
 
 

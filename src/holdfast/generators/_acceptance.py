@@ -64,11 +64,8 @@ class Judge(Searcher):
         """Which points may well pass, and not so near the edge that proof needs fractions."""
 
     @abstractmethod
-    def critics(self, point: Floats, upper: Floats) -> list[Network]:
-        """Models that have to accept the point, the worst of them as far as that is soon known; at least one.
-
-        `upper` is how far the variables can rise.
-        """
+    def critics(self, point: Floats) -> list[Network]:
+        """Models that have to accept the point, the worst of them as far as that is soon known; at least one."""
 
     def breakers(self, point: Floats, deadline: Deadline) -> list[Network]:
         """A model that rejects the point, if there is any at all beside the critics, given the time."""
@@ -88,13 +85,13 @@ class Judge(Searcher):
         return None
 
     def objections(
-        self, point: Floats, domain: Domain, thorough: Deadline | None = None
+        self, point: Floats, thorough: Deadline | None = None
     ) -> list[tuple[float, Network]]:
         """Models that have to accept the point with their margins there, the most critical first; at least one.
 
         With a deadline: if any model at all rejects the point, one that does comes first, given the time.
         """
-        critics = self.weighed(point, self.critics(point, domain.upper))
+        critics = self.weighed(point, self.critics(point))
         if thorough is not None and critics[0][0] >= 0.0 and not thorough.over:
             critics = self.weighed(point, self.breakers(point, thorough)) + critics
         return critics
@@ -132,7 +129,7 @@ class Today(Judge):
             fine & (least_margins(self.network, self.target, points) - self.demand >= spare)
         )
 
-    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+    def critics(self, point: Floats) -> list[Network]:
         """Today's model itself."""
         return [self.network]
 
@@ -171,7 +168,7 @@ class EveryModel(Judge):
         """Which points hold without the need of fractions."""
         return np.asarray(self.decider.worst(points, self.target)[0] > 0.0)
 
-    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+    def critics(self, point: Floats) -> list[Network]:
         """The worst models for this point."""
         return list(self.decider.critics(point, self.target))
 
@@ -184,21 +181,20 @@ class EveryNetwork(EveryModel):
 
     def clears(self, points: Floats) -> Bools:
         """Which points keep a margin under best responses."""
-        if self.decider.ball or not self.network.hidden:
-            still = np.zeros(points.shape[1])
-            reached = np.array([self.weighed(x, self.critics(x, still))[0][0] for x in points])
+        if self.decider.ball:
+            reached = np.array([self.weighed(x, self.critics(x))[0][0] for x in points])
         else:
-            reached = np.full(points.shape[0], np.inf)
-            for layers in self.decider.prepared(self.target).layers:
-                reached = np.minimum(reached, attack(layers, points)[0])
+            prepared = self.decider.prepared(self.target).layers
+            margins = [
+                attack(one, points)[0] if one.hidden else one.least(points) for one in prepared
+            ]
+            reached = np.min(margins, axis=0)
         return reached > _HAIRLINE * rounding_of_margins(self.network, points)
 
-    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+    def critics(self, point: Floats) -> list[Network]:
         """For each rival the model in Δ with the least margin over it that best responses reach."""
         prepared = self.decider.prepared(self.target)
         critics = []
-        # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
-        signs = np.where((point > 0.0) | ((point == 0.0) & (upper > 0.0)), 1.0, -1.0)
         for margin, layers in zip(prepared.margins, prepared.layers, strict=True):
             if self.decider.ball:
                 critics.append(balls.worst(self.network, self.decider.changes, point, margin))
@@ -206,9 +202,7 @@ class EveryNetwork(EveryModel):
             chosen = np.zeros(0)
             if layers.hidden:
                 chosen = attack(layers, point[None, :], _RESPONSES)[1][0].astype(np.float64)
-            critics.append(
-                build_witness(self.network, self.decider.radii, margin, point, chosen, signs)
-            )
+            critics.append(build_witness(self.network, self.decider.radii, margin, point, chosen))
         return critics
 
     def breakers(self, point: Floats, deadline: Deadline) -> list[Network]:

@@ -107,9 +107,7 @@ class CuttingPlanes:
                 outwards = np.concatenate([last + share * (last - own) for share in _OUTWARDS])
                 self._offer(self.space.project(outwards, self.person))
         if not self.cuts:
-            worst = self.judge.objections(own if self.point is None else self.point, self.domain)[
-                0
-            ][1]
+            worst = self.judge.objections(own if self.point is None else self.point)[0][1]
             # Each once, and in an order that is the same in every run.
             networks = dict.fromkeys([*critics, worst])
             self.cuts = [
@@ -254,7 +252,7 @@ class CuttingPlanes:
 
     def _add_cuts(self, point: Floats, *, thorough: bool = False) -> bool:
         """Let the models that clearly reject the solver's point become cuts."""
-        objections = self.judge.objections(point, self.domain, self.deadline if thorough else None)
+        objections = self.judge.objections(point, self.deadline if thorough else None)
         clear = [network for margin, network in objections if margin < -2.0 * self.program.nearly]
         new = [Acceptor.of(network, self.judge.target, self.judge.demand) for network in clear]
         self.cuts += new

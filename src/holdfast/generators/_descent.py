@@ -79,7 +79,7 @@ class Descent:
         The own point moved at least cost until gradient . (x - own) >= missing, or as far as it goes.
         """
         domain = self.domain
-        margin, worst = self.judge.objections(x, domain)[0]
+        margin, worst = self.judge.objections(x)[0]
         self.critics.append(worst)
         gradient = margin_slopes(worst, self.judge.target, x[None, :])[1][0]
         missing = overshoot * max(-(margin + float(gradient @ (domain.own - x))), 0.0) + 1e-6

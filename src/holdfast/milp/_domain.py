@@ -147,10 +147,7 @@ class Domain:
         """The part that costs at most `radius`."""
         radius = min(self.radius, radius * (1.0 + _SLACK))
         with np.errstate(divide="ignore"):
-            span = np.where(self.weights > 0.0, radius / self.weights, np.inf)
-        for group in self.groups:
-            # Another label costs two changes: one variable down, one up.
-            span[group] = np.where(2.0 * self.weights[group] > radius, 0.0, span[group])
+            span = np.where(self.prices > 0.0, radius / self.prices, np.inf)
         return replace(self.limited(span), radius=radius)
 
     def limited(self, span: Floats) -> Domain:
@@ -210,6 +207,14 @@ class Domain:
     # ------------------------------------------------------------------ linear functions
 
     @cached_property
+    def prices(self) -> Floats:
+        """What a unit of each variable's move costs: another label is two changes, one variable down and one up."""
+        prices = self.weights.copy()
+        for group in self.groups:
+            prices[group] *= 2.0
+        return prices
+
+    @cached_property
     def labels(self) -> list[tuple[int, Ints]]:
         """Of each one-hot group the own label's variable, and those of the others that can be reached."""
         labels = []
@@ -225,15 +230,13 @@ class Domain:
         A one-hot group is one move, in the place of its own label: from there to the best other.
         """
         rate = np.abs(slopes)
-        price = np.broadcast_to(self.weights, slopes.shape).copy()
         room = np.where(slopes > 0.0, self.upper - self.own, self.own - self.lower)
         for group, (own, others) in zip(self.groups, self.labels, strict=True):
             best = slopes[:, others].max(axis=1, initial=-np.inf)
             room[:, group] = 0.0
             room[:, own] = 1.0
             rate[:, own] = np.maximum(best - slopes[:, own], 0.0)
-            price[:, own] *= 2.0
-        return rate, price, np.where(rate > 0.0, room, 0.0)
+        return rate, np.broadcast_to(self.prices, slopes.shape), np.where(rate > 0.0, room, 0.0)
 
     def greatest(self, matrix: Floats) -> Floats:
         """The greatest value of each row of `matrix` over box and ball, (m,).

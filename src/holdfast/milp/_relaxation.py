@@ -145,10 +145,11 @@ class Relaxation:
             _, known, ray = self.solver.getDualRay()
         rays = np.asarray(ray)[None, :] if known else np.eye(self.row_units.size)
         nothing = np.zeros_like(low)
-        for multipliers in np.concatenate([rays, -rays]):
-            if self._bound(multipliers, nothing, low, high)[0] > 0.0:
-                return SolvedProgram(np.inf, None, nothing)
-        return SolvedProgram(-np.inf, None, nothing)
+        impossible = any(
+            self._bound(multipliers, nothing, low, high)[0] > 0.0
+            for multipliers in np.concatenate([rays, -rays])
+        )
+        return SolvedProgram(np.inf if impossible else -np.inf, None, nothing)
 
     def run(self, lower: Floats, upper: Floats) -> Pair | None:
         """The solver's point and its multipliers of the rows; nothing is proven by them."""

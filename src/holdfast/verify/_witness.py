@@ -22,25 +22,23 @@ def build_witness(
     margin: Margin,
     x: Floats,
     sides: Floats,
-    signs: Floats | None = None,
 ) -> Network:
     """The network whose hidden neurons sit on `sides` (layers side by side), and whose output row is at its worst.
 
-    `signs` says which way a variable counts, where x itself, being 0, does not.
+    What is 0 counts as if it could only rise.
     """
     weights, biases = [], []
     values = x
-    signs = np.where(x < 0.0, -1.0, 1.0) if signs is None else signs
     every = np.append(sides, -margin.signs(network.n_outputs))
     steps = np.split(every, np.cumsum(network.hidden, dtype=np.intp))
     kinds = (*network.activations, "")
     for weight, bias, step, radius, kind in zip(
         network.weights, network.biases, steps, radii, kinds, strict=True
     ):
+        signs = np.where(values < 0.0, -1.0, 1.0)
         weights.append(_moved(weight, step[:, None] * signs, radius.weight))
         biases.append(_moved(bias, step, radius.bias))
         values = activated(weights[-1] @ values + biases[-1], kind == "relu")
-        signs = np.where(values < 0.0, -1.0, 1.0)
     return network.with_parameters(weights, biases)
 
 
