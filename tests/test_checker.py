@@ -252,7 +252,9 @@ def test_any_digit_that_is_changed_in_the_text_is_noticed(example):
             changed = json.loads(text[:place] + digit + text[place + 1 :])
         except ValueError:
             continue
-        assert not checker.check(changed, model).accepted, text[place - 20 : place + 20]
+        # The last of seventeen digits may be changed without the number being another.
+        same = changed == document
+        assert checker.check(changed, model).accepted == same, text[place - 20 : place + 20]
 
 
 def test_malformed_certificates_are_rejected_and_never_crash(example):

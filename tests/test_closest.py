@@ -9,7 +9,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
 
 import holdfast as hf
 from holdfast._deadline import Deadline
@@ -17,7 +20,6 @@ from holdfast.generators import explain
 from holdfast.generators._acceptance import judge_of
 from holdfast.generators._closest import Closest
 from holdfast.generators._cutting import PROVEN
-from holdfast.milp._domain import Domain
 from holdfast.verify._engine import Engine
 from odd_worlds import odd_world
 from random_networks import random_network
@@ -148,13 +150,9 @@ def test_models_that_object_are_in_the_set(norm: float) -> None:
         changes = hf.PlausibleChanges(
             float(10.0 ** rng.uniform(-3.0, -1.0)), norm=norm, biases=bool(rng.integers(2))
         )
-        space = hf.FeatureSpace.from_frame(
-            pd.DataFrame(rng.normal(size=(9, 3)), columns=list("abc")), scale="none"
-        )
         judge = judge_of(Engine(network, changes), int(rng.integers(len(network.classes))))
         point = rng.normal(size=3) * (rng.random(3) < 0.8)
-        domain = Domain.of(space, space.rows(point[None, :]))
-        for _, critic in judge.objections(point, domain, Deadline.after(None)):
+        for _, critic in judge.objections(point, Deadline.after(None)):
             assert changes.contains(network, critic)
 
 
@@ -348,3 +346,19 @@ def test_needs_changes_and_pickles() -> None:
     with pytest.raises(hf.HoldfastError, match="changes: expected"):
         explain(network, [[0.0, 0.0]], target=1, changes=None, generator=Closest())
     assert pickle.loads(pickle.dumps(Closest(max_features_changed=2))).max_features_changed == 2
+
+
+def test_a_missing_value_that_may_not_move_is_not_filled_in() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.uniform(0.0, 4.0, 200), "b": rng.uniform(0.0, 1.0, 200)})
+    classes = (table["a"] > 2.5).astype(int)
+    table.loc[::7, "a"] = np.nan
+    model = make_pipeline(SimpleImputer(), LogisticRegression()).fit(table, classes)
+    person = table[table["a"].isna() & (model.predict(table) == 0)].iloc[:1]
+    for immutable, possible in (([], True), (["a"], False)):
+        space = hf.FeatureSpace.from_pipeline(model, table, fillable=["a"], immutable=immutable)
+        result = explain(
+            model, person, target=1, changes=hf.PlausibleChanges(0.001), generator=Closest(), space=space
+        )  # fmt: skip
+        assert result.found[0] == possible
+        assert possible or "no point within the constraints" in result.reason[0]

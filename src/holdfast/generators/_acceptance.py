@@ -64,15 +64,12 @@ class Judge(Searcher):
         """Which points may well pass, and not so near the edge that proof needs fractions."""
 
     @abstractmethod
-    def critics(self, point: Floats, upper: Floats) -> list[Network]:
-        """Models that have to accept the point, the worst of them as far as that is soon known; at least one.
+    def critics(self, point: Floats) -> list[Network]:
+        """Models that have to accept the point, the worst of them as far as that is soon known; at least one."""
 
-        `upper` is how far the variables can rise.
-        """
-
-    def breaker(self, point: Floats, deadline: Deadline) -> Network | None:
+    def breakers(self, point: Floats, deadline: Deadline) -> list[Network]:
         """A model that rejects the point, if there is any at all beside the critics, given the time."""
-        return None
+        return []
 
     def first(self, points: Floats, deadline: Deadline, *, hairline: bool = False) -> int | None:
         """The first point that passes, proven; without `hairline`, that clears too."""
@@ -88,16 +85,15 @@ class Judge(Searcher):
         return None
 
     def objections(
-        self, point: Floats, domain: Domain, thorough: Deadline | None = None
+        self, point: Floats, thorough: Deadline | None = None
     ) -> list[tuple[float, Network]]:
         """Models that have to accept the point with their margins there, the most critical first; at least one.
 
         With a deadline: if any model at all rejects the point, one that does comes first, given the time.
         """
-        critics = self.weighed(point, self.critics(point, domain.upper))
+        critics = self.weighed(point, self.critics(point))
         if thorough is not None and critics[0][0] >= 0.0 and not thorough.over:
-            breaker = self.breaker(point, thorough)
-            critics = critics if breaker is None else self.weighed(point, [breaker]) + critics
+            critics = self.weighed(point, self.breakers(point, thorough)) + critics
         return critics
 
     def weighed(self, point: Floats, networks: list[Network]) -> list[tuple[float, Network]]:
@@ -133,7 +129,7 @@ class Today(Judge):
             fine & (least_margins(self.network, self.target, points) - self.demand >= spare)
         )
 
-    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+    def critics(self, point: Floats) -> list[Network]:
         """Today's model itself."""
         return [self.network]
 
@@ -152,11 +148,9 @@ def today(classifier: Classifier, target: int, demand: float) -> Searcher:
 def judge_of(decider: Decider, target: int) -> Searcher:
     """Who has to accept a point under any kind of change."""
     one = toward(decider, target)
-    trees = None if isinstance(one, Engine) else trees_under(one, target)
-    if trees is not None:
-        return trees
-    judge: type[EveryModel] = EveryNetwork if isinstance(one, Engine) else EveryModel
-    return judge(as_network(one.classifier), target, one)
+    if isinstance(one, Engine):
+        return EveryNetwork(one.network, target, one)
+    return trees_under(one, target) or EveryModel(as_network(one.classifier), target, one)
 
 
 @dataclass(frozen=True)
@@ -167,8 +161,6 @@ class EveryModel(Judge):
 
     def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
         """Which points are proven to hold."""
-        if deadline.over:
-            return np.zeros(points.shape[0], dtype=np.bool_)
         outcome = self.decider.settle(points, self.target, deadline=deadline, keep=False)
         return np.asarray(outcome.verdict == ROBUST)
 
@@ -176,10 +168,9 @@ class EveryModel(Judge):
         """Which points hold without the need of fractions."""
         return np.asarray(self.decider.worst(points, self.target)[0] > 0.0)
 
-    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+    def critics(self, point: Floats) -> list[Network]:
         """The worst models for this point."""
-        critics: list[Network] = self.decider.critics(point, self.target)
-        return critics
+        return list(self.decider.critics(point, self.target))
 
 
 @dataclass(frozen=True)
@@ -190,21 +181,20 @@ class EveryNetwork(EveryModel):
 
     def clears(self, points: Floats) -> Bools:
         """Which points keep a margin under best responses."""
-        if self.decider.ball or not self.network.hidden:
-            still = np.zeros(points.shape[1])
-            reached = np.array([self.weighed(x, self.critics(x, still))[0][0] for x in points])
+        if self.decider.ball:
+            reached = np.array([self.weighed(x, self.critics(x))[0][0] for x in points])
         else:
-            reached = np.full(points.shape[0], np.inf)
-            for layers in self.decider.prepared(self.target).layers:
-                reached = np.minimum(reached, attack(layers, points)[0])
+            prepared = self.decider.prepared(self.target).layers
+            margins = [
+                attack(one, points)[0] if one.hidden else one.least(points) for one in prepared
+            ]
+            reached = np.min(margins, axis=0)
         return reached > _HAIRLINE * rounding_of_margins(self.network, points)
 
-    def critics(self, point: Floats, upper: Floats) -> list[Network]:
+    def critics(self, point: Floats) -> list[Network]:
         """For each rival the model in Δ with the least margin over it that best responses reach."""
         prepared = self.decider.prepared(self.target)
         critics = []
-        # Where a variable is 0 its weight does not matter here; for the points around it the worst is what counts.
-        signs = np.where((point > 0.0) | ((point == 0.0) & (upper > 0.0)), 1.0, -1.0)
         for margin, layers in zip(prepared.margins, prepared.layers, strict=True):
             if self.decider.ball:
                 critics.append(balls.worst(self.network, self.decider.changes, point, margin))
@@ -212,19 +202,15 @@ class EveryNetwork(EveryModel):
             chosen = np.zeros(0)
             if layers.hidden:
                 chosen = attack(layers, point[None, :], _RESPONSES)[1][0].astype(np.float64)
-            critics.append(
-                build_witness(self.network, self.decider.radii, margin, point, chosen, signs)
-            )
+            critics.append(build_witness(self.network, self.decider.radii, margin, point, chosen))
         return critics
 
-    def breaker(self, point: Floats, deadline: Deadline) -> Network | None:
+    def breakers(self, point: Floats, deadline: Deadline) -> list[Network]:
         """The engine's counter-model."""
         outcome = self.decider.settle(point[None, :], self.target, deadline=deadline, keep=False)
-        return (
-            self.decider.witness(outcome, 0, point, self.target)
-            if outcome.verdict[0] == NOT_ROBUST
-            else None
-        )
+        broken = outcome.verdict[0] == NOT_ROBUST
+        witness = self.decider.witness(outcome, 0, point, self.target) if broken else None
+        return [] if witness is None else [witness]
 
     def opening(self, domain: Domain) -> list[Acceptor]:
         """The interval bound where it is exact."""

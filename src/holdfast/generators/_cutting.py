@@ -107,9 +107,7 @@ class CuttingPlanes:
                 outwards = np.concatenate([last + share * (last - own) for share in _OUTWARDS])
                 self._offer(self.space.project(outwards, self.person))
         if not self.cuts:
-            worst = self.judge.objections(own if self.point is None else self.point, self.domain)[
-                0
-            ][1]
+            worst = self.judge.objections(own if self.point is None else self.point)[0][1]
             # Each once, and in an order that is the same in every run.
             networks = dict.fromkeys([*critics, worst])
             self.cuts = [
@@ -177,9 +175,8 @@ class CuttingPlanes:
             undecided = binaries[lower[binaries] < upper[binaries]]
             split = (int(undecided[0]), 0.0, 1.0) if undecided.size else None
         else:
-            columns = self.program.columns
-            point = np.clip(solved.values[columns], lower[columns], upper[columns])
-            fits = bool(self.program.fits(point[None, :])[0])
+            point = np.clip(solved.values, lower, upper)[: self.domain.own.size]
+            fits = self.program.fits(point)
             split = self._split(solved, point, lower, upper, fits)
             if fits and split is not None:
                 self._offer(self._settled(point))
@@ -227,15 +224,14 @@ class CuttingPlanes:
                 )
         steps = np.flatnonzero(self.region.step > 0.0).tolist() if apart else None
         for i in () if options else self.region.loose(point) if steps is None else steps:
-            column = int(self.program.columns[i])
             value = float(point[i])
-            if apart and lower[column] < upper[column] and self.region.gap(i, value) is None:
-                value = float(np.nextafter(value, np.inf if value < upper[column] else -np.inf))
+            if apart and lower[i] < upper[i] and self.region.gap(i, value) is None:
+                value = float(np.nextafter(value, np.inf if value < upper[i] else -np.inf))
             gap = self.region.gap(i, value)
             if gap is not None:
                 below, above = gap
                 doubt = (value - below) * (above - value) / (above - below)
-                options.append((solved.weights[column] * doubt, column, below, above))
+                options.append((solved.weights[i] * doubt, i, below, above))
         return max(options)[1:] if options else None
 
     # ------------------------------------------------------------------ answers
@@ -256,7 +252,7 @@ class CuttingPlanes:
 
     def _add_cuts(self, point: Floats, *, thorough: bool = False) -> bool:
         """Let the models that clearly reject the solver's point become cuts."""
-        objections = self.judge.objections(point, self.domain, self.deadline if thorough else None)
+        objections = self.judge.objections(point, self.deadline if thorough else None)
         clear = [network for margin, network in objections if margin < -2.0 * self.program.nearly]
         new = [Acceptor.of(network, self.judge.target, self.judge.demand) for network in clear]
         self.cuts += new
@@ -269,10 +265,9 @@ class CuttingPlanes:
         own = self.domain.own
         region = self.region
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
-        loose = region.loose(point)[:_MOST_ROUNDINGS]
-        gaps = [region.gap(i, float(point[i])) or () for i in loose]
+        loose = dict(itertools.islice(region.loose(point).items(), _MOST_ROUNDINGS))
         options = np.repeat(point[None, :], 2 ** len(loose), axis=0)
-        options[:, loose] = list(itertools.product(*gaps))
+        options[:, list(loose)] = list(itertools.product(*loose.values()))
         return np.unique(self.space.project(options, self.person), axis=0)
 
     def _offer(self, points: Floats, *, judged: bool = False, hairline: bool = False) -> bool:
@@ -281,7 +276,7 @@ class CuttingPlanes:
         # What holds by a hair is worth having only where nothing else does, or costs clearly more.
         limit = self.cost * (1.0 - _CLEARLY) if hairline else self.cost
         better = np.flatnonzero(costs < limit)
-        if self.domain.rule_bounds.size and better.size:
+        if self.domain.rules and better.size:
             # All else holds by projection; a rule may be beyond repair.
             better = better[self.space.satisfied(points[better], self.person)]
         if self.limits.max_changed is not None:

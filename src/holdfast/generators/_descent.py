@@ -79,39 +79,29 @@ class Descent:
         The own point moved at least cost until gradient . (x - own) >= missing, or as far as it goes.
         """
         domain = self.domain
-        margin, worst = self.judge.objections(x, domain)[0]
+        margin, worst = self.judge.objections(x)[0]
         self.critics.append(worst)
         gradient = margin_slopes(worst, self.judge.target, x[None, :])[1][0]
         missing = overshoot * max(-(margin + float(gradient @ (domain.own - x))), 0.0) + 1e-6
-        room = np.where(gradient > 0.0, domain.upper - domain.own, domain.own - domain.lower)
-        rate = np.abs(gradient)
-        price = domain.weights.copy()
-        sign = np.sign(gradient)
-        movable = (rate > 0.0) & (room > 0.0)
-        own_label = {}
-        for group in domain.groups:
-            own = int(group[domain.own[group].argmax()])
-            best = int(group[gradient[group].argmax()])
-            movable[group] = False
-            if domain.upper[best] > domain.lower[best] and gradient[best] > gradient[own]:
-                movable[best] = True
-                sign[best] = 1.0
-                own_label[best] = own
-                rate[best] = gradient[best] - gradient[own]
-                price[best] = 2.0 * domain.weights[best]
-                room[best] = 1.0
+        (rate,), (price,), (room,) = domain.moves(gradient[None, :])
+        best = {
+            own: others[gradient[others].argmax()] for own, others in domain.labels if len(others)
+        }
         x = domain.own.copy()
-        order = np.argsort(-rate / np.maximum(price, 1e-12), kind="stable")
-        for i in order[movable[order]].tolist():
+        for i in np.argsort(-rate / np.maximum(price, 1e-12), kind="stable").tolist():
             if missing <= 0.0:
                 break
+            if room[i] <= 0.0:
+                continue
             distance = missing / rate[i]
             if 0.0 < domain.step[i] < np.inf:
                 distance = np.ceil(distance / domain.step[i] - 1e-9) * domain.step[i]
             distance = min(distance, room[i])
-            x[i] += sign[i] * distance
-            if i in own_label:
-                x[own_label[i]] -= distance
+            if i in best:
+                x[i] -= distance
+                x[best[i]] += distance
+            else:
+                x[i] += np.sign(gradient[i]) * distance
             missing -= distance * rate[i]
         return x
 
@@ -119,13 +109,13 @@ class Descent:
         """The points as the constraints of each column allow; the cheapest that seems accepted joins the trail."""
         domain = self.domain
         # Ranges alone are kept by staying between their ends; all else has to be settled column by column.
-        if not (domain.step.any() or domain.detached.any() or domain.rule_bounds.size):
+        if not (domain.step.any() or domain.detached.any() or domain.rules):
             points = np.clip(points, domain.lower, domain.upper)
         else:
             points = self.space.project(points, self.person)
         costs = np.abs(points - domain.own) @ domain.weights
         better = np.flatnonzero(costs < self.cost)
-        if domain.rule_bounds.size and better.size:
+        if domain.rules and better.size:
             better = better[self.space.satisfied(points[better], self.person)]
         better = better[self.judge.clears(points[better])] if better.size else better
         if better.size:

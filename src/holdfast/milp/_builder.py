@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from holdfast._network import Floats, Ints
 from holdfast.milp._relaxation import Program
 
 
@@ -27,7 +26,7 @@ class ProgramBuilder:
     def __init__(self) -> None:
         self.binaries: list[int] = []
         self._variables: list[tuple[float, float, float, float]] = []
-        self._rows: list[tuple[Sequence[int] | Ints, Sequence[float] | Floats]] = []
+        self._rows: list[tuple[ArrayLike, ArrayLike]] = []
         self._sides: list[tuple[float, float]] = []
 
     def variable(self, lower: float, upper: float, *, cost: float = 0.0, start: float = 0.0) -> int:
@@ -42,8 +41,8 @@ class ProgramBuilder:
 
     def row(
         self,
-        columns: Sequence[int] | Ints,
-        values: Sequence[float] | Floats,
+        columns: ArrayLike,
+        values: ArrayLike,
         lower: float = -np.inf,
         upper: float = np.inf,
     ) -> int:

@@ -9,6 +9,7 @@ The least and the greatest value of a linear function over box and ball is a fra
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -27,8 +28,6 @@ _ON_GRID = 1e-6
 _SLACK = 1e-9
 # Where a variable with countable values can be: on a grid in the column's units, with the way from there, or listed.
 Places = tuple[Grid, Scaling] | Floats
-# The values of a label's variable.
-_LABEL = (Grid(1.0, 1.0, 0, 1), Scaling())
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,6 @@ class Domain:
     ----------
     own
         The factual.
-    lower, upper
-        The hull of everything reachable, the own value included.
     low, high
         The least and the greatest value that a change can lead to; both `own` where nothing can change.
     step
@@ -54,15 +51,13 @@ class Domain:
         One-hot variables: exactly one, or at most one, of each group is 1.
     features
         The variables of each column.
-    rule_matrix, rule_bounds, rule_sizes
-        The rules, A x <= b up to rounding, and the largest number met on the way from the columns' units to b.
+    rules
+        Of each rule  a . x <= b,  up to rounding: a, b, and the largest number met on the way from the columns' units.
     radius
         No point that costs more is of interest.
     """
 
     own: Floats
-    lower: Floats
-    upper: Floats
     low: Floats
     high: Floats
     step: Floats
@@ -71,91 +66,77 @@ class Domain:
     groups: tuple[Ints, ...]
     partial_groups: tuple[Ints, ...]
     features: tuple[Ints, ...]
-    rule_matrix: Floats
-    rule_bounds: Floats
-    rule_sizes: Floats
+    rules: list[tuple[Floats, float, float]]
     radius: float = np.inf
 
     @classmethod
     def of(cls, space: FeatureSpace, person: Rows) -> Domain:
         """The domain of one person."""
-        numbers = person.numbers[0]
         factual = person.points[0]
-        lower, upper = np.concatenate(space.bounds_for(person))
         low = factual.copy()
         high = factual.copy()
         step = np.zeros_like(factual)
+        steps = {grid.variable: grid.step for grid in space.grids}
         grids: dict[int, Places] = {}
-        features: list[Ints] = []
         groups: tuple[list[Ints], ...] = ([], [])
-        for i, feature in enumerate(space.features):
-            variables = np.array(feature.variables, dtype=np.intp)
-            features.append(variables)
-            gone = bool(np.isnan(numbers[i]))
-            possible = (
-                possible_codes(feature, numbers[i : i + 1])[0]
-                if feature.listed and not gone
-                else None
-            )
-            if feature.one_hot and possible is not None:
-                # At most one of the variables is 1 where a label without a variable can be reached.
-                bare = bool((np.array(feature.cells)[possible] < 0).any())
-                groups[bare].append(variables)
+        features = tuple(np.array(feature.variables) for feature in space.features)
+        for i, (feature, variables) in enumerate(zip(space.features, features, strict=True)):
+            first = feature.variables[0]
+            own = person.numbers[0, i : i + 1]
+            gone = bool(np.isnan(own[0]))
             if gone and feature.fillable and (feature.flags or feature.listed):
                 raise InvalidInputError(
                     f"column {feature.name!r}: expected one that stays missing or is known, for a method that solves "
                     "programs, got one that may be filled in; RNCE and NNCE take it"
                 )
-            if feature.direction is Direction.IMMUTABLE or (gone and not feature.fillable):
-                continue
-            if feature.one_hot:
-                low[variables] = lower[variables]
-                high[variables] = upper[variables]
-                step[variables] = np.where(low[variables] < high[variables], 1.0, 0.0)
-                grids |= dict.fromkeys(feature.variables, _LABEL)
-                continue
-            if possible is not None:
-                values = np.unique(feature.blocks[possible, 0])
-                low[variables] = values[0]
-                high[variables] = values[-1]
-                step[variables] = np.inf
-                grids[feature.variables[0]] = values
-                continue
-            least, most = np.concatenate(reach(feature, None if gone else numbers[i : i + 1], 1))
-            if least <= most:
-                variable = feature.variables[0]
-                low[variable], high[variable] = feature.scaling.apply(np.array([least, most]))
-                if feature.grid is not None:
-                    grids[variable] = (feature.grid, feature.scaling)
-                    # Through a curve the grid's points are not evenly apart.
-                    step[variable] = 0.0 if feature.scaling.linear or least == most else np.inf
-        for grid in space.grids:
-            if high[grid.variable] > low[grid.variable]:
-                step[grid.variable] = grid.step
-        matrix, bounds = space.rule_rows()
-        sizes = np.zeros_like(bounds)
-        for k, terms in enumerate(space.bound_rules):
+            if feature.listed and not gone:
+                possible = possible_codes(feature, own)[0]
+                blocks = feature.blocks[possible]
+                low[variables], high[variables] = blocks.min(axis=0), blocks.max(axis=0)
+                grids |= dict.fromkeys(feature.variables, np.unique(blocks))
+                step[variables] = 1.0 if feature.one_hot else np.inf
+                if feature.one_hot:
+                    # At most one of the variables is 1 where a label without a variable can be reached.
+                    bare = bool((np.array(feature.cells)[possible] < 0).any())
+                    groups[bare].append(variables)
+            elif feature.direction is not Direction.IMMUTABLE and (feature.fillable or not gone):
+                least, most = np.concatenate(reach(feature, None if gone else own, 1))
+                if least <= most:
+                    low[first], high[first] = feature.scaling.apply(np.array([least, most]))
+                    if feature.grid is not None:
+                        grids[first] = (feature.grid, feature.scaling)
+                        # Through a curve the grid's points are not evenly apart.
+                        step[first] = steps.get(first, np.inf)
+        rules = []
+        for row, bound, terms in zip(*space.rule_rows(), space.bound_rules, strict=True):
             largest = [
                 space.features[column].scaling.magnitude(np.zeros(())) for column in terms.columns
             ]
-            sizes[k] = abs(terms.bound) + np.abs(terms.coefficients) @ largest
-        size = np.maximum(np.abs(matrix).max(axis=1, initial=0.0), 1e-300)
+            size = abs(terms.bound) + np.abs(terms.coefficients) @ largest
+            unit = max(np.abs(row).max(), 1e-300)
+            rules.append((row / unit, bound / unit, size / unit))
         return cls(
             own=factual,
-            lower=lower,
-            upper=upper,
             low=low,
             high=high,
-            step=step,
+            step=np.where(low < high, step, 0.0),
             grids=grids,
             weights=space.weights,
             groups=tuple(groups[0]),
             partial_groups=tuple(groups[1]),
-            features=tuple(features),
-            rule_matrix=matrix / size[:, None],
-            rule_bounds=bounds / size,
-            rule_sizes=sizes / size,
+            features=features,
+            rules=rules,
         )
+
+    @cached_property
+    def lower(self) -> Floats:
+        """The least value of each variable, the own one included."""
+        return np.minimum(self.low, self.own)
+
+    @cached_property
+    def upper(self) -> Floats:
+        """The greatest."""
+        return np.maximum(self.high, self.own)
 
     @property
     def detached(self) -> Bools:
@@ -166,10 +147,7 @@ class Domain:
         """The part that costs at most `radius`."""
         radius = min(self.radius, radius * (1.0 + _SLACK))
         with np.errstate(divide="ignore"):
-            span = np.where(self.weights > 0.0, radius / self.weights, np.inf)
-        for group in self.groups:
-            # Another label costs two changes: one variable down, one up.
-            span[group] = np.where(2.0 * self.weights[group] > radius, 0.0, span[group])
+            span = np.where(self.prices > 0.0, radius / self.prices, np.inf)
         return replace(self.limited(span), radius=radius)
 
     def limited(self, span: Floats) -> Domain:
@@ -178,25 +156,23 @@ class Domain:
         high = np.minimum(self.high, self.own + span)
         for i in self.grids:
             low[i], high[i] = self._nearest(i, low[i], -1.0), self._nearest(i, high[i], 1.0)
-        empty = low > high
-        low = np.where(empty, self.own, low)
-        high = np.where(empty, self.own, high)
-        lower = np.minimum(low, self.own)
-        upper = np.maximum(high, self.own)
-        return replace(self, low=low, high=high, lower=lower, upper=upper)
+        low, high = np.where(low > high, self.own, (low, high))
+        return replace(self, low=low, high=high)
 
     # ------------------------------------------------------------------ between the values that are possible
 
-    def loose(self, point: Floats) -> list[int]:
-        """The variables that are clearly between two possible values."""
+    def loose(self, point: Floats) -> dict[int, tuple[float, float]]:
+        """The variables that are clearly between two possible values, with these."""
         apart = (self.step > 0.0) | (point < self.low) | (point > self.high)
-        variables = []
+        gaps = {}
         for i in np.flatnonzero(apart & (point != self.own)).tolist():
             gap = self.gap(i, float(point[i]))
-            share = 0.0 if gap is None else (point[i] - gap[0]) / (gap[1] - gap[0])
-            if _ON_GRID < share < 1.0 - _ON_GRID:
-                variables.append(i)
-        return variables
+            if gap is not None:
+                below, above = gap
+                near = _ON_GRID * (above - below)
+                if below + near < point[i] < above - near:
+                    gaps[i] = gap
+        return gaps
 
     def gap(self, i: int, value: float) -> tuple[float, float] | None:
         """The possible values of variable i next to a value, to the last bit; None where the value itself is one."""
@@ -219,49 +195,63 @@ class Domain:
         places = self.grids.get(i)
         if places is None:
             return value
-        if isinstance(places, np.ndarray):
-            options = places
-            otherwise = -side * np.inf
-        else:
+        if isinstance(places, tuple):
             grid, scaling = places
             numbers = grid.nearest(scaling.estimate(np.array([value]))) + np.arange(-2.0, 3.0)
-            options = scaling.apply(grid.value(numbers))
-            otherwise = value
-        good = options[side * options <= side * value]
-        beyond = good.size < options.size or isinstance(places, np.ndarray)
-        return float(good[-1 if side > 0 else 0]) if good.size and beyond else otherwise
+            places = scaling.apply(grid.value(numbers))
+            if (side * places <= side * value).all():
+                return value
+        good = places[side * places <= side * value]
+        return float(good[-1 if side > 0 else 0]) if good.size else value
 
     # ------------------------------------------------------------------ linear functions
+
+    @cached_property
+    def prices(self) -> Floats:
+        """What a unit of each variable's move costs: another label is two changes, one variable down and one up."""
+        prices = self.weights.copy()
+        for group in self.groups:
+            prices[group] *= 2.0
+        return prices
+
+    @cached_property
+    def labels(self) -> list[tuple[int, Ints]]:
+        """Of each one-hot group the own label's variable, and those of the others that can be reached."""
+        labels = []
+        for group in self.groups:
+            own = int(group[self.own[group].argmax()])
+            open_ = (self.lower[group] < self.upper[group]) & (group != own)
+            labels.append((own, group[open_]))
+        return labels
+
+    def moves(self, slopes: Floats) -> tuple[Floats, Floats, Floats]:
+        """What each variable's move gains and costs for each unit, and how far it goes, for each row of slopes.
+
+        A one-hot group is one move, in the place of its own label: from there to the best other.
+        """
+        rate = np.abs(slopes)
+        room = np.where(slopes > 0.0, self.upper - self.own, self.own - self.lower)
+        for group, (own, others) in zip(self.groups, self.labels, strict=True):
+            best = slopes[:, others].max(axis=1, initial=-np.inf)
+            room[:, group] = 0.0
+            room[:, own] = 1.0
+            rate[:, own] = np.maximum(best - slopes[:, own], 0.0)
+        return rate, np.broadcast_to(self.prices, slopes.shape), np.where(rate > 0.0, room, 0.0)
 
     def greatest(self, matrix: Floats) -> Floats:
         """The greatest value of each row of `matrix` over box and ball, (m,).
 
-        Start from the own values and spend the radius on the moves with the best gain for their cost. A one-hot group
-        is one move, from the own label to the best other.
+        Start from the own values and spend the radius on the moves with the best gain for their cost.
         """
-        base = matrix @ self.own
-        room = np.where(matrix > 0.0, self.upper - self.own, self.own - self.lower)
-        rate = np.abs(matrix)
-        price = np.broadcast_to(self.weights, matrix.shape).copy()
-        for group in self.groups:
-            own = group[self.own[group].argmax()]
-            movable = self.upper[group] > self.lower[group]
-            gain = (matrix[:, group] - matrix[:, [own]]).max(axis=1) * float(movable.any())
-            room[:, group] = 0.0
-            room[:, own], rate[:, own], price[:, own] = (
-                1.0,
-                np.maximum(gain, 0.0),
-                2.0 * self.weights[own],
-            )
-        room = np.where(rate > 0.0, room, 0.0)
+        rate, price, room = self.moves(matrix)
         if np.isfinite(self.radius):
             # What costs nothing comes first, and takes nothing from the radius.
             with np.errstate(all="ignore"):
                 order = np.argsort(-np.where(rate > 0.0, rate / price, -1.0), axis=1)
-                rate, price, room = np.take_along_axis(
-                    np.stack([rate, price, room]), order[None], axis=2
+                rate, price, room = (
+                    np.take_along_axis(part, order, axis=1) for part in (rate, price, room)
                 )
                 full = np.nan_to_num(np.where(price > 0.0, price * room, 0.0))
                 left = np.clip(self.radius - (np.cumsum(full, axis=1) - full), 0.0, None)
                 room = np.minimum(room, np.where(price > 0.0, left / price, np.inf))
-        return np.asarray(base + (room * rate).sum(axis=1))
+        return np.asarray(matrix @ self.own + (room * rate).sum(axis=1))

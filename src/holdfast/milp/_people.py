@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast._network import Floats, Ints
+from holdfast._network import Floats
 from holdfast.milp._builder import ProgramBuilder
 from holdfast.milp._domain import Domain
 
@@ -38,58 +38,56 @@ class PointLimits:
 NO_LIMITS = PointLimits()
 
 
-def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> Ints:
-    """The variables x with everything that is asked of them, at a cost of sum_i weight_i |x_i - own_i|."""
-    x = np.empty(domain.own.size, dtype=np.intp)
+def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> None:
+    """The variables x, the program's first, with everything that is asked of them.
+
+    They cost  sum_i weight_i |x_i - own_i|.
+    """
     ends = np.column_stack([domain.own, domain.lower, domain.upper, domain.weights])
-    for i, (own, lower, upper, weight) in enumerate(ends.tolist()):
+    for own, lower, upper, weight in ends.tolist():
         side = float(lower >= own) - float(upper <= own)
-        x[i] = builder.variable(lower, upper, cost=side * weight, start=own)
+        builder.variable(lower, upper, cost=side * weight, start=own)
+    for x, (own, lower, upper, weight) in enumerate(ends.tolist()):
         if lower < own < upper:
             # Up and down apart where both are possible.
             up = builder.variable(0.0, np.nextafter(upper - own, np.inf), cost=weight)
             down = builder.variable(0.0, np.nextafter(own - lower, np.inf), cost=weight)
-            builder.row([x[i], up, down], [1.0, -1.0, 1.0], own, own)
+            builder.row([x, up, down], [1.0, -1.0, 1.0], own, own)
     for group in domain.groups:
-        builder.row(x[group], np.ones(group.size), 1.0, 1.0)
+        builder.row(group, np.ones(group.size), 1.0, 1.0)
     for group in domain.partial_groups:
-        builder.row(x[group], np.ones(group.size), upper=1.0)
+        builder.row(group, np.ones(group.size), upper=1.0)
     largest = np.maximum(np.abs(domain.lower), np.abs(domain.upper))
-    for row, bound, size in zip(
-        domain.rule_matrix, domain.rule_bounds, domain.rule_sizes, strict=True
-    ):
-        used = row != 0.0
-        slack = _ROUNDINGS * (float(np.abs(row[used]) @ largest[used]) + float(size))
-        builder.row(x[used], row[used], upper=bound + slack)
+    for row, bound, size in domain.rules:
+        used = np.flatnonzero(row)
+        slack = _ROUNDINGS * (float(np.abs(row[used]) @ largest[used]) + size)
+        builder.row(used, row[used], upper=bound + slack)
     if limits.max_changed is not None:
-        _count_changes(builder, domain, x.tolist(), limits.max_changed)
+        _count_changes(builder, domain, limits.max_changed)
     if limits.hull is not None:
-        _stay_in_hull(builder, x.tolist(), limits.hull)
-    return x
+        _stay_in_hull(builder, limits.hull)
 
 
-def _count_changes(builder: ProgramBuilder, domain: Domain, columns: list[int], most: int) -> None:
+def _count_changes(builder: ProgramBuilder, domain: Domain, most: int) -> None:
     """At most so many columns differ from the own values."""
     switches = []
     for variables in domain.features:
-        free = [int(v) for v in variables if domain.lower[v] < domain.upper[v]]
-        if not free:
-            continue
-        switch = builder.binary()
-        switches.append(switch)
-        for v in free:
-            own = domain.own[v]
-            lower = domain.lower[v]
-            upper = domain.upper[v]
-            builder.row([columns[v], switch], [1.0, np.nextafter(own - upper, -np.inf)], upper=own)
-            builder.row([columns[v], switch], [1.0, np.nextafter(own - lower, np.inf)], lower=own)
+        free = variables[domain.lower[variables] < domain.upper[variables]]
+        if free.size:
+            switches.append(builder.binary())
+        for x in free:
+            own = domain.own[x]
+            up = np.nextafter(own - domain.upper[x], -np.inf)
+            down = np.nextafter(own - domain.lower[x], np.inf)
+            builder.row([x, switches[-1]], [1.0, up], upper=own)
+            builder.row([x, switches[-1]], [1.0, down], lower=own)
     builder.row(switches, np.ones(len(switches)), upper=float(most))
 
 
-def _stay_in_hull(builder: ProgramBuilder, columns: list[int], hull: Floats) -> None:
+def _stay_in_hull(builder: ProgramBuilder, hull: Floats) -> None:
     """x = sum_k share_k point_k, shares >= 0 that sum to one."""
     shares = [builder.variable(0.0, 1.0) for _ in hull]
     builder.row(shares, np.ones(len(shares)), 1.0, 1.0)
-    for x, values in zip(columns, hull.T, strict=True):
+    for x, values in enumerate(hull.T):
         near = _IN_HULL * float(np.abs(values).max())
         builder.row([x, *shares], [1.0, *(-values)], -near, near)

@@ -137,11 +137,7 @@ class Relaxation:
                 multipliers / self.row_units * self.cost_unit, self.program.cost, low, high
             )
             least = bound / self.cost_unit
-            least += (
-                self.constant - _EPSILON * (abs(least) + abs(self.constant))
-                if np.isfinite(least)
-                else 0.0
-            )
+            least += self.constant - _EPSILON * (abs(least) + abs(self.constant))
             return SolvedProgram(least, values, weights / self.units)
         # Multipliers that may show that no point exists: the solver's, of either sign, or one row alone.
         known, ray = False, np.empty(0)
@@ -149,10 +145,11 @@ class Relaxation:
             _, known, ray = self.solver.getDualRay()
         rays = np.asarray(ray)[None, :] if known else np.eye(self.row_units.size)
         nothing = np.zeros_like(low)
-        for multipliers in np.concatenate([rays, -rays]):
-            if self._bound(multipliers, nothing, low, high)[0] > 0.0:
-                return SolvedProgram(np.inf, None, nothing)
-        return SolvedProgram(-np.inf, None, nothing)
+        impossible = any(
+            self._bound(multipliers, nothing, low, high)[0] > 0.0
+            for multipliers in np.concatenate([rays, -rays])
+        )
+        return SolvedProgram(np.inf if impossible else -np.inf, None, nothing)
 
     def run(self, lower: Floats, upper: Floats) -> Pair | None:
         """The solver's point and its multipliers of the rows; nothing is proven by them."""

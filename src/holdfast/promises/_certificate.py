@@ -110,7 +110,7 @@ def certificate(
     point: list[Any] = (
         certs.classifier.row(certs.points[place])
         if isinstance(certs.classifier, TreeEnsemble)
-        else [float(value) for value in certs.points[place]]
+        else certs.points[place].tolist()
     )
     document: Document = {
         "format": checker.FORMAT,
@@ -273,14 +273,14 @@ def write_certificates(
     path = Path(path)
     chosen = range(len(source)) if rows is None else [given_row(row, len(source)) for row in rows]
     index = source.index if isinstance(source, Certificates) else source.factuals.index
-    table, documents = [], []
+    answers: list[tuple[str | None, Document | None, str]] = []
     parts = (chosen[start : start + _TOGETHER] for start in range(0, len(chosen), _TOGETHER))
     bar = progress_bar("write_certificates", len(chosen), wanted=progress, long=_LONG)
     with jobs(n_jobs), bar as advance:
         for part in spread(partial(_certified, source, options), parts):
-            table += [row for row, _ in part]
-            documents += [document for _, document in part if document is not None]
+            answers += part
             advance(len(part))
+    documents = [document for _, document, _ in answers if document]
     if path.suffix == ".jsonl":
         write_text("".join(_text(document) + "\n" for document in documents), path)
     else:
@@ -288,23 +288,27 @@ def write_certificates(
         for document in documents:
             write_certificate(document, path / f"{document['id'][:16]}.json")
     return pd.DataFrame(
-        table, columns=["verdict", "certificate", "reason"], index=index[list(chosen)], dtype=object
+        [(verdict, document and document["id"], reason) for verdict, document, reason in answers],
+        columns=["verdict", "certificate", "reason"],
+        index=index[list(chosen)],
+        dtype=object,
     )
 
 
 def _certified(
     source: Source, options: Facts, rows: Sequence[int]
-) -> list[tuple[tuple[Any, ...], Document | None]]:
-    """What the table says of each row, and its certificate if there is one."""
-    result: list[tuple[tuple[Any, ...], Document | None]] = []
+) -> list[tuple[str | None, Document | None, str]]:
+    """The verdict of each row with its certificate, or why there is none."""
+    answers = []
     for row in rows:
+        verdict = source.verdict[row]
+        document, reason = None, ""
         try:
             document = certificate(source, row, **options)
-            result.append(((document["verdict"], document["id"], ""), document))
         except NoCertificateError as error:
-            verdict = None if source.verdict[row] is None else str(source.verdict[row])
-            result.append(((verdict, None, str(error)), None))
-    return result
+            reason = str(error)
+        answers.append((verdict and str(verdict), document, reason))
+    return answers
 
 
 def read_certificates(path: Place) -> Iterator[Document]:

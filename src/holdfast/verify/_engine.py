@@ -486,12 +486,11 @@ def _exact(job: Job, deadline: Deadline) -> None:
 
     engine = job.engine
     for k, margin in enumerate(job.prepared.margins):
-        layers = job.prepared.layers[k]
         for row in cut(job.open(k), 1):
             if deadline.over:
                 return
             x = job.points[row[0]]
-            answer = Exact(engine.network, engine.changes, layers, margin, x).settle(deadline)
+            answer = Exact(engine, margin, x, deadline=deadline).settle()
             if isinstance(answer, dict):
                 job.outcome.trees[int(row[0]), margin.above, margin.below] = answer
                 # A margin of exactly 0 that keeps the class is proven, too.

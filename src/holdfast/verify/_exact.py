@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast import checker
-from holdfast._arrays import to_numpy
 from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._files import Document
-from holdfast._network import Floats, Network, Pair, Values
+from holdfast._network import Floats, Network, Values
 from holdfast._tree_document import tree_document
 from holdfast._trees import TreeEnsemble
 from holdfast.bounds._layers import Layers, Margin, margins_for
-from holdfast.changes import PlausibleChanges
 from holdfast.importers._model import as_network
 from holdfast.verify._attack import attack, sides
 from holdfast.verify._program import propose
@@ -35,14 +33,13 @@ from holdfast.verify._witness import build_witness, flips
 if TYPE_CHECKING:
     from holdfast.verify._engine import Engine
 
-MAX_CASES = 500
 # Multipliers of 16 bits are short to write down; where that is too coarse, about as fine as a float, or finer.
 _BITS = (16, 48, 80)
 # Where a margin is exactly 0 only the fractions themselves will do, if they are short.
 _SHORT, _LONGEST = 4096, 2**4096
 
-# A certificate, a part of one, a network: objects of JSON.
-_Branch = tuple[Values, Values, Values]
+# What a branch decided, its multipliers of L and of U.
+Branch = tuple[Values, Values, Values]
 
 
 class NoProofError(checker.CheckError):
@@ -80,27 +77,29 @@ def _plain_model(model: Network | TreeEnsemble, _: str) -> Any:
 
 
 class Exact:
-    """One margin at one point under the box `changes`."""
+    """One margin at one point, against every network that an engine's changes allow."""
 
     def __init__(
-        self, network: Network, changes: PlausibleChanges, layers: Layers, margin: Margin, x: Floats
+        self,
+        engine: Engine,
+        margin: Margin,
+        x: Floats,
+        *,
+        deadline: Deadline = NO_LIMIT,
+        max_cases: int = 500,
     ) -> None:
-        self.network = network
-        self.changes = changes
-        self.margin = margin
-        self.x = x
+        self.engine, self.margin, self.x = engine, margin, x
+        self.deadline, self.max_cases, self.visited = deadline, max_cases, 0
         # Whatever device the engine works on, programs are written here.
-        self.layers = layers.on(to_numpy)
+        self.layers = Layers.of(engine.network, engine.box, margin)
         # A lone logit is class 1's, and class 0 is -1 in its margins.
-        alone = int(network.n_outputs == 1)
-        target = margin.above + alone
+        alone = int(engine.network.n_outputs == 1)
         self.rival = margin.below + alone
-        model = plain_model(network)
-        read = checker.read_changes(changes.to_dict(), model)
-        self.question = checker.Question(model, read, x.tolist(), target)
-        self.visited = 0
+        model = plain_model(engine.network)
+        changes = checker.read_changes(engine.changes.to_dict(), model)
+        self.question = checker.Question(model, changes, x.tolist(), margin.above + alone)
 
-    def settle(self, deadline: Deadline, max_cases: int = MAX_CASES) -> Document | Floats | None:
+    def settle(self) -> Document | Floats | None:
         """The part of a certificate that proves the margin, or the sides of a counter-model.
 
         Neither where no counter-model can be represented, or time is up.
@@ -113,33 +112,30 @@ class Exact:
             chosen = attack(self.layers, self.x[None, :], rounds=4)[1][0].astype(np.float64)
         if self._breaks(chosen):
             return chosen
-        return self._by_cases(deadline, max_cases, []) if len(self.layers.hidden) > 1 else None
+        return self._by_cases([np.zeros(0)] * 3) if len(self.layers.hidden) > 1 else None
 
-    def proof(self, branches: list[_Branch], max_cases: int) -> Document:
+    def proof(self, branches: list[Branch]) -> Document:
         """The part of a certificate for a margin that is proven: by closed branches of a search, if there are any."""
         proven: Document | Floats | None = self._by_bound()
         if proven is None and branches:
-            proven = self._by_cases(NO_LIMIT, max_cases, branches)
+            proven = self._by_cases([np.stack(parts) for parts in zip(*branches, strict=True)])
         elif proven is None:
-            proven = self.settle(NO_LIMIT, max_cases)
+            proven = self.settle()
         if not isinstance(proven, dict):
             raise NoProofError(
-                f"a proof takes more than {max_cases} cases; max_cases= allows more, unless what proves it has "
+                f"a proof takes more than {self.max_cases} cases; max_cases= allows more, unless what proves it has "
                 "no form for the checker"
             )
         return proven
 
     def _by_bound(self) -> Document | None:
-        for method in ("interval", "ball")[: 1 + (self.changes.norm in (1.0, 2.0))]:
-            part = self._with_bound(method=method)
-            if part is not None:
-                return part
-        return None
+        part = self._with_bound(method="interval")
+        if part is None and self.engine.changes.norm in (1.0, 2.0):
+            part = self._with_bound(method="ball")
+        return part
 
-    def _by_cases(
-        self, deadline: Deadline, max_cases: int, branches: list[_Branch]
-    ) -> Document | Floats | None:
-        tree = self._tree(self.question.ranges, deadline, max_cases, branches)
+    def _by_cases(self, branches: list[Values]) -> Document | Floats | None:
+        tree = self._tree(self.question.ranges, branches)
         return self._with_bound(method="cases", tree=tree) if isinstance(tree, dict) else tree
 
     def _with_bound(self, **part: Any) -> Document | None:
@@ -149,76 +145,60 @@ class Exact:
         enough = self.question.suffices(self.rival, bound)
         return {**part, "bound": checker.float_below(bound)} if enough else None
 
-    def leaf(self, case: checker.Ranges, lower: Values, upper: Values) -> Document | None:
-        """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
-        rows = self.question.margin(self.rival)
-        cuts = np.cumsum(self.network.hidden[1:])[:-1]
-        below, above = (np.split(part.astype(np.float64), cuts) for part in (lower, upper))
-        for lines, unit in _in_whole_numbers(list(zip(below, above, strict=True))):
-            if self.question.suffices(self.rival, self.question.least(*rows, case, lines, unit)):
-                low, high = map(list, zip(*lines, strict=True))
-                return {"lower": low, "upper": high, "denominator": unit}
-        return None
-
     def _breaks(self, chosen: Floats) -> bool:
-        radii = self.changes.layer_radii(self.network)
-        witness = build_witness(self.network, radii, self.margin, self.x, chosen)
+        engine = self.engine
+        witness = build_witness(engine.network, engine.radii, self.margin, self.x, chosen)
         return flips(witness, self.margin, self.x)
 
-    def _tree(
-        self,
-        case: checker.Ranges,
-        deadline: Deadline,
-        max_cases: int,
-        branches: list[_Branch],
-    ) -> Document | Floats | None:
+    def _tree(self, case: checker.Ranges, branches: list[Values]) -> Document | Floats | None:
         """The tree that proves a case, the sides that break the margin, or None.
 
-        Closed branches of a search say where to split; below them, or without them, programs do.
+        Closed branches of a search, a row of each array for each branch, say where to split; below them, or without
+        them, programs do.
         """
-        halves: list[list[_Branch]] = [[], []]
-        if len(branches) > 1:
-            (i, j), halves = self._first_split(branches)
+        decided, lower, upper = branches
+        if len(decided) > 1:
+            neuron = int((decided != 0).all(axis=0).argmax())
+            i, j = [(i, j) for i, layer in enumerate(case) if i for j in range(len(layer))][neuron]
+            side, decided = decided[:, neuron], decided * (np.arange(decided.shape[1]) != neuron)
+            below, above = (
+                [part[side == sign] for part in (decided, lower, upper)] for sign in (-1, 1)
+            )
         else:
             self.visited += 1
-            if deadline.over or self.visited > max_cases:
+            if self.deadline.over or self.visited > self.max_cases:
                 return None
-            leaf = self.leaf(case, *branches[0][1:]) if branches else None
+            leaf = self.leaf(case, lower[0], upper[0]) if len(decided) else None
             # A bound that rounding the multipliers has spoilt is found again by a program.
             answer = self.proposed(case) if leaf is None else leaf
             if not isinstance(answer, tuple):
                 return answer
             i, j = answer
+            below = above = [part[:0] for part in branches]
         bottom, top = case[i][j]
         if not bottom < 0 < top:
             # In whole numbers the range is a hair narrower, and only one of the cases is left.
-            return self._tree(case, deadline, max_cases, halves[bottom >= 0])
+            return self._tree(case, above if bottom >= 0 else below)
         node: Document = {"split": [i, j]}
-        ends = ("below", (bottom, 0)), ("above", (0, top))
-        for (name, range_), half in zip(ends, halves, strict=True):
+        for name, ends, half in (("below", (bottom, 0), below), ("above", (0, top), above)):
             cut = [list(layer) for layer in case]
-            cut[i][j] = range_
-            branch = self._tree(cut, deadline, max_cases, half)
-            if not isinstance(branch, dict):
-                return branch
-            node[name] = branch
+            cut[i][j] = ends
+            part = self._tree(cut, half)
+            if not isinstance(part, dict):
+                return part
+            node[name] = part
         return node
 
-    def _first_split(self, branches: list[_Branch]) -> tuple[tuple[int, int], list[list[_Branch]]]:
-        """A neuron that all branches decide, and the branches below and above 0, for which it is decided now."""
-        decided = np.stack([branch[0] for branch in branches])
-        neuron = int((decided != 0).all(axis=0).argmax())
-        here = np.arange(decided.shape[1]) == neuron
-        halves = [
-            [
-                (np.where(here, 0, branch[0]), *branch[1:])
-                for branch in branches
-                if branch[0][neuron] == side
-            ]
-            for side in (-1, 1)
-        ]
-        sizes = enumerate(self.network.hidden)
-        return [(i, j) for i, size in sizes if i for j in range(size)][neuron], halves
+    def leaf(self, case: checker.Ranges, lower: Values, upper: Values) -> Document | None:
+        """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
+        rows = self.question.margin(self.rival)
+        cuts = np.cumsum([len(layer) for layer in case[1:-1]], dtype=np.intp)
+        both = np.stack([lower, upper]).astype(np.float64)
+        for lines, unit in _in_whole_numbers(np.split(both, cuts, axis=1)):
+            if self.question.suffices(self.rival, self.question.least(*rows, case, lines, unit)):
+                low, high = map(list, zip(*lines, strict=True))
+                return {"lower": low, "upper": high, "denominator": unit}
+        return None
 
     def proposed(self, case: checker.Ranges) -> Document | Floats | tuple[int, int] | None:
         """What a program makes of a case: the leaf that proves it, sides that break the margin, or where to split."""
@@ -230,47 +210,38 @@ class Exact:
         leaf = self.leaf(case, solved.lower, solved.upper)
         if leaf is not None:
             return leaf
-        points = self.x[None, :]
-        # What a ReLU makes 0 may be as low as can be.
-        low = (solved.values[0] <= 0.0) & self.layers.relus[0]
-        corner = np.where(low, self.layers.hidden[0].sides(points)[0], solved.values[0])
-        chosen = sides(self.layers, points, corner, np.concatenate(solved.sides)[None, :])[0]
-        for option in (chosen, self._at_worst(chosen)):
+        later = np.concatenate(solved.sides)[None, :]
+        (chosen,) = sides(self.layers, self.x[None, :], solved.values[0][None, :], later)
+        # The same with the last hidden layer on the sides that its output row asks for.
+        row = self.layers.margin.ends[0][0]
+        worst = np.append(chosen[: -row.size], np.where(row > 0.0, -1.0, 1.0))
+        for option in (chosen, worst):
             if self._breaks(option):
                 return option
         return solved.loosest
 
-    def _at_worst(self, chosen: Floats) -> Floats:
-        """The same with the last hidden layer on the sides that its output row asks for."""
-        row = self.layers.margin.ends[0][0]
-        return np.concatenate(
-            [chosen[: chosen.shape[0] - row.shape[0]], np.where(row > 0.0, -1.0, 1.0)]
-        )
 
-
-def _in_whole_numbers(layers: list[Pair]) -> Iterator[tuple[checker.Lines, int]]:
+def _in_whole_numbers(layers: list[Floats]) -> Iterator[tuple[list[Any], int]]:
     """The multipliers of each layer over one denominator, ever finer."""
     # A layer of small multipliers has as many bits as one of large ones.
-    sizes = [float(np.abs(pair).max()) for pair in layers]
+    sizes = [float(np.abs(layer).max()) for layer in layers]
     finer = max(0, -math.frexp(min((size for size in sizes if size > 0.0), default=1.0))[1])
     for bits in (finer + bits for bits in _BITS):
+        # Downwards: no more of L than z⁺ has, no less of U than a chord takes.
         yield (
             [
-                (
-                    [math.floor(math.ldexp(v, bits)) for v in a.tolist()],
-                    [round(math.ldexp(v, bits)) for v in b.tolist()],
-                )
-                for a, b in layers
+                [[math.floor(math.ldexp(v, bits)) for v in side] for side in layer.tolist()]
+                for layer in layers
             ],
             2**bits,
         )
     exact = [
-        [[Fraction(float(v)).limit_denominator(_SHORT) for v in part] for part in pair]
-        for pair in layers
+        [[Fraction(v).limit_denominator(_SHORT) for v in side] for side in layer.tolist()]
+        for layer in layers
     ]
-    unit = math.lcm(*(value.denominator for pair in exact for part in pair for value in part))
+    unit = math.lcm(*(value.denominator for layer in exact for side in layer for value in side))
     if unit < _LONGEST:
-        yield [([int(v * unit) for v in a], [int(v * unit) for v in b]) for a, b in exact], unit
+        yield [[[int(value * unit) for value in side] for side in layer] for layer in exact], unit
 
 
 def proof(
@@ -279,8 +250,7 @@ def proof(
     """The parts of the row's proof; NoProofError where the checker knows no form for what proved it."""
     parts = []
     for margin in margins_for(engine.network, target):
-        layers = Layers.of(engine.network, engine.box, margin)
-        exact = Exact(engine.network, engine.changes, layers, margin, x)
+        exact = Exact(engine, margin, x, max_cases=max_cases)
         known = outcome.trees.get((row, margin.above, margin.below))
-        parts.append(known or exact.proof(outcome.branches(row, margin), max_cases))
+        parts.append(known or exact.proof(outcome.branches(row, margin)))
     return parts

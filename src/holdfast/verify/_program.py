@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from holdfast._network import Floats, Ints, Pair
-from holdfast.bounds._layers import Layer, Layers, activated
+from holdfast.bounds._layers import Layer, Layers, activated, chords
 from holdfast.milp._relaxation import Program, Relaxation
 
 # What breaking a row by one unit costs, in units of the margin, where a case would be empty otherwise.
@@ -56,7 +56,7 @@ class _Rows(NamedTuple):
     rows: Floats
     bottom: Floats | float
     top: Floats | float
-    neurons: Ints
+    layer: int
     side: int = 0
     factor: Floats | float = 0.0
 
@@ -76,46 +76,41 @@ class _Case:
             self.n = int(self.plus[-1][-1]) + 1
         self.low, self.high = np.zeros(self.n), np.zeros(self.n)
         self.rows: list[_Rows] = []
-        first = 0
         for i, relu in enumerate(layers.relus):
             bottom, top = ranges[i].T
             own, plus = np.eye(self.n)[self.own[i]], np.eye(self.n)[self.plus[i]]
-            neurons = first + np.arange(len(bottom))
-            slope, intercept = _chords(bottom, top)
+            slope, intercept = chords(bottom, top)
             self.low[self.own[i]], self.high[self.own[i]] = bottom, top
             # A later neuron whose U is positive may be 0 all the same.
             self.low[self.plus[i]] = np.maximum(bottom, 0.0) * (not (i and relu))
             self.high[self.plus[i]] = np.maximum(top, 0.0)
             if not relu:
-                self.rows.append(_Rows(plus - own, 0.0, np.inf, neurons))
-                self.rows.append(_Rows(plus - slope[:, None] * own, -np.inf, intercept, neurons))
+                self.rows.append(_Rows(plus - own, 0.0, np.inf, i))
+                self.rows.append(_Rows(plus - slope[:, None] * own, -np.inf, intercept, i))
                 slope, intercept = np.ones_like(slope), np.zeros_like(slope)
             if i:
                 lower, base = self._side(layers.hidden[i], 0, i - 1)
                 upper, lift = self._side(layers.hidden[i], 1, i - 1)
-                most = slope * lift + intercept
-                self.rows.append(_Rows(own - lower, base, np.inf, neurons, 0, 1.0))
-                self.rows.append(
-                    _Rows(own - slope[:, None] * upper, -np.inf, most, neurons, 1, slope)
-                )
+                below, most = own - slope[:, None] * upper, slope * lift + intercept
+                self.rows.append(_Rows(own - lower, base, np.inf, i, 0, 1.0))
+                self.rows.append(_Rows(below, -np.inf, most, i, 1, slope))
             if i and relu:
                 # What is known of U's sign, by a split or without.
                 least = np.where(bottom >= 0.0, bottom - lift, -np.inf)
                 most = np.where(top <= 0.0, top - lift, np.inf)
-                self.rows.append(_Rows(upper, least, most, neurons, 1, -1.0))
-            first += len(bottom)
+                self.rows.append(_Rows(upper, least, most, i, 1, -1.0))
         self.cost = self._side(layers.margin, 0, len(ranges) - 1)[0][0]
 
     def _side(self, layer: Layer, side: int, before: int) -> Pair:
-        """L (side 0) or U (side 1) of a layer's neurons as rows over what it reads, and their constants."""
-        low, high, *biases = layer.ends
-        rows = np.zeros((low.shape[0], self.n))
-        if layer.rectified:
-            rows[:, self.own[before]] = (low, high)[side]
-        else:
-            rows[:, self.own[before]] = (high, low)[side]
-            rows[:, self.plus[before]] = (low - high, high - low)[side]
-        return rows, biases[side]
+        """L (side 0) or U (side 1) of a layer's neurons as rows over what it reads, and their constants.
+
+        far v + (near - far) v⁺,  which is  near v  where the two are the same.
+        """
+        near, far = layer.ends[side], layer.ends[1 - side]
+        rows = np.zeros((near.shape[0], self.n))
+        rows[:, self.own[before]] = far
+        rows[:, self.plus[before]] += near - far
+        return rows, layer.ends[2 + side]
 
     def solved(self, elastic: bool) -> Pair | None:
         """The solution and the duals of the rows; with `elastic`, rows may be broken at a price."""
@@ -129,10 +124,9 @@ class _Case:
             reach = np.maximum(np.abs(low), np.abs(high))
             size = np.abs(rows) @ reach
             size = np.where(size > 0.0, size, 1.0)
-            rows = np.concatenate(
-                [rows, np.diag(np.where(np.isfinite(bottom), size, -size))], axis=1
-            )
-            low, high = np.append(low, 0.0 * size), np.append(high, np.full(size.size, np.inf))
+            give = np.diag(np.where(np.isfinite(bottom), size, -size))
+            rows = np.concatenate([rows, give], axis=1)
+            low, high = np.append(low, 0.0 * size), np.append(high, np.inf * size)
             cost = np.append(cost, np.full(size.size, _GIVE * np.abs(cost) @ reach))
         if not all(np.isfinite(part).all() for part in (rows, cost, low)):
             return None
@@ -140,12 +134,11 @@ class _Case:
 
     def proposal(self, solution: Floats, duals: Floats) -> Proposal:
         """What a solution and its duals stand for."""
-        multipliers, start = np.zeros((2, sum(map(len, self.ranges)))), 0
-        for part in self.rows:
-            end = start + len(part.rows)
-            multipliers[part.side, part.neurons] += part.factor * duals[start:end]
-            start = end
-        lower, upper = multipliers[:, len(self.ranges[0]) :]
+        multipliers = [np.zeros((2, len(ends))) for ends in self.ranges]
+        ends = np.cumsum([len(part.rows) for part in self.rows])
+        for part, dual in zip(self.rows, np.split(duals, ends[:-1]), strict=True):
+            multipliers[part.layer][part.side] += part.factor * dual
+        lower, upper = np.concatenate(multipliers[1:], axis=1)
         values, plus = ([solution[columns] for columns in group] for group in (self.own, self.plus))
         return Proposal(np.maximum(lower, 0.0), upper, values, *self._seen(values, plus))
 
@@ -160,24 +153,19 @@ class _Case:
             most = values[i]
             if i:
                 before = activated(z, self.layers.relus[i - 1])[None, :]
-                center = layer.today(before)
-                below, above = layer.sides(before, today=center)
-                z = np.where((values[i] <= 0.0) & relu, below, np.clip(values[i], below, above))[0]
-                reach = np.where(z < center, center - below, above - center)
-                share = ((z - center) / np.where(reach > 0.0, reach, 1.0))[0]
-                chosen.append(np.where(np.abs(share) > 1.0 - 1e-7, np.sign(share), share))
+                (center,), (below,), (above,) = layer.today(before), *layer.sides(before)
+                reach = np.where(most < center, center - below, above - center)
+                share = np.clip((most - center) / np.where(reach > 0.0, reach, 1.0), -1.0, 1.0)
+                share = np.where(np.abs(share) > 1.0 - 1e-7, np.sign(share), share)
+                chosen.append(np.where((most <= 0.0) & relu, -1.0, share))
+                (z,) = layer.on_side(before, chosen[-1][None, :])
                 if relu:
                     most = layer.sides(values[i - 1][None, :], plus[i - 1][None, :])[1][0]
             if i or not relu:
-                split = (self.ranges[i][:, 0] < 0.0) & (self.ranges[i][:, 1] > 0.0)
-                excess = np.where(split, plus[i] - np.maximum(most, 0.0), -math.inf)
+                bottom, top = self.ranges[i].T
+                excess = np.where(
+                    (bottom < 0.0) & (top > 0.0), plus[i] - np.maximum(most, 0.0), -math.inf
+                )
                 j = int(excess.argmax())
                 best = (float(excess[j]), (i, j)) if excess[j] > best[0] else best
         return chosen, best[1]
-
-
-def _chords(bottom: Floats, top: Floats) -> Pair:
-    """Slope and intercept of the line above max(z, 0) on each range."""
-    open_ = (bottom < 0.0) & (top > 0.0)
-    slope = np.where(open_, top / np.where(open_, top - bottom, 1.0), bottom >= 0.0)
-    return slope, np.where(open_, -slope * bottom, 0.0)

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from holdfast._network import Floats, Network
-from holdfast.bounds._layers import Margin
+from holdfast.bounds._layers import Margin, activated
 from holdfast.changes._parameters import LayerRadius, Radius, down_up, move_within
 
 
@@ -22,26 +22,23 @@ def build_witness(
     margin: Margin,
     x: Floats,
     sides: Floats,
-    signs: Floats | None = None,
 ) -> Network:
     """The network whose hidden neurons sit on `sides` (layers side by side), and whose output row is at its worst.
 
-    `signs` says which way a variable counts, where x itself, being 0, does not.
+    What is 0 counts as if it could only rise.
     """
     weights, biases = [], []
     values = x
-    signs = np.where(x < 0.0, -1.0, 1.0) if signs is None else signs
-    hidden = np.split(sides, np.cumsum(network.hidden, dtype=np.intp))[:-1]
-    steps = [*hidden, -margin.signs(network.n_outputs)]
+    every = np.append(sides, -margin.signs(network.n_outputs))
+    steps = np.split(every, np.cumsum(network.hidden, dtype=np.intp))
     kinds = (*network.activations, "")
     for weight, bias, step, radius, kind in zip(
         network.weights, network.biases, steps, radii, kinds, strict=True
     ):
+        signs = np.where(values < 0.0, -1.0, 1.0)
         weights.append(_moved(weight, step[:, None] * signs, radius.weight))
         biases.append(_moved(bias, step, radius.bias))
-        values = weights[-1] @ values + biases[-1]
-        values = np.maximum(values, 0.0) if kind == "relu" else values
-        signs = np.where(values < 0.0, -1.0, 1.0)
+        values = activated(weights[-1] @ values + biases[-1], kind == "relu")
     return network.with_parameters(weights, biases)
 
 
