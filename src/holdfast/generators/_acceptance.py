@@ -186,7 +186,7 @@ class EveryNetwork(EveryModel):
         else:
             prepared = self.decider.prepared(self.target).layers
             margins = [
-                attack(one, points)[0] if one.hidden else one.least(points) for one in prepared
+                attack(one, points)[0] if one.hidden else one.reached(points) for one in prepared
             ]
             reached = np.min(margins, axis=0)
         return reached > _HAIRLINE * rounding_of_margins(self.network, points)
