@@ -217,7 +217,7 @@ class PlausibleChanges(Changes):
         >>> PlausibleChanges.from_dict(changes.to_dict()) == changes
         True
         """
-        return super().of_facts({**facts, "norm": float(facts["norm"])})
+        return cls(facts["delta"], float(facts["norm"]), facts["biases"])
 
     def layer_radii(self, network: Network) -> list[LayerRadius]:
         """The radius of each layer's weights and biases."""

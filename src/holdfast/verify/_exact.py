@@ -227,10 +227,13 @@ def _in_whole_numbers(layers: list[Floats]) -> Iterator[tuple[list[Any], int]]:
     sizes = [float(np.abs(layer).max()) for layer in layers]
     finer = max(0, -math.frexp(min((size for size in sizes if size > 0.0), default=1.0))[1])
     for bits in (finer + bits for bits in _BITS):
-        # Downwards: no more of L than z⁺ has, no less of U than a chord takes.
+        # Of L no more than z⁺ has; of U what is nearest, which is exact where a margin is 0.
         yield (
             [
-                [[math.floor(math.ldexp(v, bits)) for v in side] for side in layer.tolist()]
+                [
+                    [whole(math.ldexp(v, bits)) for v in side]
+                    for side, whole in zip(layer.tolist(), (math.floor, round), strict=True)
+                ]
                 for layer in layers
             ],
             2**bits,
