@@ -144,15 +144,11 @@ class Layer:
                 least.append(Box(low, high).least(c, d)[0] + constant)
         return [*least[:2], -least[2]]
 
-    def size(self, values: Array, one: Array = 1.0) -> Array:
-        """What no sum of absolute values met in computing this layer exceeds for |v| <= values, (n, out).
-
-        `one` is what the biases are multiplied by.
-        """
+    def size(self, values: Array) -> Array:
+        """What no sum of absolute values met in computing this layer exceeds for |v| <= values, (n, out)."""
         xp = array_namespace(values)
-        reach = _at(values, self.down) + _at(values, self.up)
-        reach = reach + one * (self.bias_down + self.bias_up)
-        return values @ xp.abs(self.weight).T + one * xp.abs(self.bias) + self.scale * reach
+        reach = _at(values, self.down) + _at(values, self.up) + self.bias_down + self.bias_up
+        return values @ xp.abs(self.weight).T + xp.abs(self.bias) + self.scale * reach
 
     @property
     def terms(self) -> float:
@@ -333,13 +329,11 @@ class Layers(RowBatch):
         The greatest sum of |weights| of a row with all that they may move, the greatest |bias| likewise, and how many
         roundings a sum takes.
         """
-        norms: list[tuple[float, float, float]] = []
+        xp, norms = array_namespace(self.margin.weight), []
         for layer in self.all:
-            # Of values 1 without the biases, and of these alone.
-            one = beside(layer.weight, np.array([[1.0], [0.0]]))
-            size = to_numpy(layer.size(one + 0.0 * layer.weight[:1, :], 1.0 - one))
-            norm, edge = size.max(axis=1).tolist()
-            norms.append((norm, edge, layer.terms))
+            weights = xp.abs(layer.weight) + layer.scale * (layer.down + layer.up)
+            biases = xp.abs(layer.bias) + layer.scale * (layer.bias_down + layer.bias_up)
+            norms.append((float(xp.max(row_sum(weights))), float(xp.max(biases)), layer.terms))
         return norms
 
     @cached_property
@@ -520,10 +514,10 @@ class Pass:
         relus: Sequence[bool] | None = None,
     ) -> None:
         self.relus = relus or (True,) * len(parts)
-        wholes = [np.vstack(part) for part in parts]
+        wholes = [np.concatenate([matrix, bias[None, :]]) for matrix, bias in parts]
         # What takes [v | 1] to [v matrix + bias | 1]: a longer product costs less than a sum.
         for k, whole in enumerate(wholes[:-1]):
-            wholes[k] = np.column_stack([whole, np.eye(len(whole))[-1]])
+            wholes[k] = np.concatenate([whole, np.eye(len(whole))[:, -1:]], axis=1)
         self.split = len(wholes[0]) > n_features + 1
         self.either_sign, *self.later = map(convert, wholes)
         self.nonnegative = convert(np.concatenate([wholes[0][:n_features], wholes[0][-1:]]))
