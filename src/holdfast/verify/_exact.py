@@ -231,10 +231,10 @@ def _in_whole_numbers(layers: list[Floats]) -> Iterator[tuple[list[Any], int]]:
         yield (
             [
                 [
-                    [whole(math.ldexp(v, bits)) for v in side]
-                    for side, whole in zip(layer.tolist(), (math.floor, round), strict=True)
+                    [math.floor(math.ldexp(v, bits)) for v in lower.tolist()],
+                    [round(math.ldexp(v, bits)) for v in upper.tolist()],
                 ]
-                for layer in layers
+                for lower, upper in layers
             ],
             2**bits,
         )

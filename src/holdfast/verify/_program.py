@@ -79,7 +79,9 @@ class _Case:
         for i, relu in enumerate(layers.relus):
             bottom, top = ranges[i].T
             own, plus = np.eye(self.n)[self.own[i]], np.eye(self.n)[self.plus[i]]
-            slope, intercept = chords(bottom, top)
+            # A solver need not have it from above: what it proposes is checked.
+            slope = chords(bottom, top)[0]
+            intercept = -slope * np.minimum(bottom, 0.0)
             self.low[self.own[i]], self.high[self.own[i]] = bottom, top
             # A later neuron whose U is positive may be 0 all the same.
             self.low[self.plus[i]] = np.maximum(bottom, 0.0) * (not (i and relu))
