@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 import holdfast as hf
 from holdfast._files import is_parquet, whole_file
@@ -229,7 +230,8 @@ def answers(
 ) -> Iterator[pd.DataFrame]:
     """The answers, batch by batch in order, all `like` that; with `out`, kept as they come and joined there."""
     bar = progress_bar(verb, total, wanted=None, long=_LONG, lines=True)
-    with jobs(n_jobs), bar as advance:
+    # Other cores read and write meanwhile; threads inside the products of small matrices would only get in their way.
+    with jobs(n_jobs), threadpool_limits(1), bar as advance:
         if out is None:
             for frame in beside(function, ahead(batches)):
                 advance(len(frame))
