@@ -29,6 +29,7 @@ from sklearn.preprocessing import (
 import holdfast as hf
 from fuzz import Case, Tally, at_most, check_optimum, check_radii, check_ranges, check_verdicts
 from holdfast.promises import Ledger
+from holdfast.verify._outputs import OutputBounds
 from reference import exact_class, inside, least_margins, robust
 
 
@@ -596,3 +597,53 @@ def test_a_program_s_point_is_held_against_its_box():
     assert certificates.margin_lower[0] <= certificates.margin_upper[0]
     if certificates.verdict[0] == "NOT_ROBUST":
         assert certificates.witness(0).predict([[-1.804234550374297]])[0] == 0
+
+
+def test_a_search_breaks_rows_by_what_it_met_itself():
+    """Beside a huge row the attack leaves open what is broken by more than its own rounding, and has met no sides."""
+    network = hf.Network([[[0.0]], [[2.0]], [[1.0]]], [[2.0], [-1.0], [0.0]])
+    alone, beside = (
+        hf.certify(network, points, 1, hf.PlausibleChanges(0.5))
+        for points in ([[1.0]], [[1.0], [1e12]])
+    )
+    assert alone.decided_by[0] == beside.decided_by[0]
+    for certificates in (alone, beside):
+        assert certificates.verdict[0] == "NOT_ROBUST"
+        assert certificates.witness(0).predict([[1.0]])[0] == 0
+
+
+def test_multipliers_of_identity_layers_have_the_signs_that_the_checker_asks_for():
+    """One row's multiplier of the wrong sign ended the whole call with an error."""
+    weights = [
+        [[6.933090647897149e-11, -1.2401198402041482e-07]],
+        [[2.9539782911194374e-10]],
+        [[-2.941800899281988e-05], [38557.05310088926], [-742317.6594617037]],
+        [
+            [1.0413898960934702e-07, -0.010136477436023738, 0.0],
+            [7.397393472375106, 6645413.773860508, -0.0047308226984426474],
+            [0.0030624026883171495, -36494386.83182312, -716.3602112080243],
+        ],
+    ]
+    biases = [
+        [18863694.068544928],
+        [3252.716325017246],
+        [7.79806166297666e-10, -5.487371925690074e-11, -4774666.453409786],
+        [21037.82076366225, 3428200086.272506, 2.3677403157799896e-12],
+    ]
+    network = hf.Network(weights, biases, activations=["identity", "relu", "identity"])
+    points = [[56066.70660058265, 4.769100900374868e-05], [3.6896955081193876e-10, 0.0]]
+    case = _case(network, points, 1, hf.PlausibleChanges(0.14882569941160473))
+    assert _false(case, check_verdicts, check_radii) == []
+
+
+def test_probabilities_hold_at_the_ends_of_the_range_and_for_many_classes():
+    def of(*logits: float) -> tuple[np.ndarray, np.ndarray]:
+        ends = np.array([logits])
+        return OutputBounds(ends, ends, np.ones_like(ends, dtype=bool)).probabilities()
+
+    for low, high in (of(-720.0), of(0.0, 720.0)):
+        share = math.exp(-720.0)
+        assert low.min() <= share <= np.sort(high[0])[0]
+    low, high = of(*[1.0001 * 2.0**47] * 100)
+    assert (low <= 0.01).all()
+    assert (high >= 0.01).all()

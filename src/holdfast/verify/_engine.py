@@ -399,7 +399,8 @@ def _attack(job: Job, deadline: Deadline) -> None:
         for suspected in (True, False) if prepared.suspects else (False,):
             for rows in cut(job.open(k), engine.chunk):
                 points = job.points[rows]
-                error, there = prepared.error(points), engine.convert(points)
+                error = np.asarray(forward_error(prepared.norms, np.abs(points).max(axis=1)))
+                there = engine.convert(points)
                 if suspected:
                     chosen, network = prepared.suspects[k]
                     margins = to_numpy(network(there))[:, 0]
@@ -418,7 +419,8 @@ def _linear(job: Job, deadline: Deadline) -> None:
                 return
             points = job.points[rows]
             error = np.asarray(forward_error(layers.norms, np.abs(points).max(axis=1)))
-            upper = job.outcome.upper[rows]
+            # Broken is what the search itself meets: what reached `upper` may be of another margin, or too near to 0.
+            upper = np.maximum(job.outcome.upper[rows], -WITNESS_SAFETY * error)
             search = Search(layers, engine.convert(points), upper, error, keep=job.keep)
             search.root_bounds()
             _take_over(job, k, rows, search, Stage.LINEAR)

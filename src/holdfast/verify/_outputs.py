@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
@@ -103,10 +102,14 @@ def logit_ranges(
 
 def _probabilities(own: Floats, others: Floats, side: float) -> Floats:
     """Of each class with its own logit at one end and every other at the other, rounded down (side -1) or up (1)."""
-    classes = range(own.shape[1])
+    n = own.shape[1]
     # Without a sum of all, from which one logit's own would have to be taken off again.
-    rest = [np.logaddexp.reduce(np.delete(others, k, axis=1), axis=1) for k in classes]
+    rest = [np.logaddexp.reduce(np.delete(others, k, axis=1), axis=1) for k in range(n)]
     against = np.stack(rest, axis=1)
-    spare = side * 2.0**-50 * (np.abs(own) + np.abs(against) + len(classes))
-    shares = expit(own - against + spare) * (1.0 + side * 2.0**-50)
-    return np.asarray(np.clip(np.nextafter(shares, side * np.inf), 0.0, 1.0))
+    # Each of the sums on the way may be rounded, in units of the largest logit.
+    largest = np.abs(others).max(axis=1, keepdims=True)
+    spare = side * 2.0**-48 * (np.abs(own) + n * (largest + n))
+    with np.errstate(invalid="ignore", under="ignore"):
+        shares = np.exp(-np.logaddexp(0.0, against - own - spare)) * (1.0 + side * 2.0**-50)
+    shares = np.nan_to_num(shares + side * 2e-323, nan=max(side, 0.0))
+    return np.asarray(np.clip(shares, 0.0, 1.0))

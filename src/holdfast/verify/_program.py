@@ -140,6 +140,9 @@ class _Case:
         ends = np.cumsum([len(part.rows) for part in self.rows])
         for part, dual in zip(self.rows, np.split(duals, ends[:-1]), strict=True):
             multipliers[part.layer][part.side] += part.factor * dual
+        for both, relu in zip(multipliers, self.layers.relus, strict=True):
+            # Without a ReLU both bound z itself, L from below and U from above.
+            both[1] = both[1] if relu else np.minimum(both[1], 0.0)
         lower, upper = np.concatenate(multipliers[1:], axis=1)
         values, plus = ([solution[columns] for columns in group] for group in (self.own, self.plus))
         return Proposal(np.maximum(lower, 0.0), upper, values, *self._seen(values, plus))

@@ -89,7 +89,7 @@ class Ranges(RowBatch):
             low, high = activated(least, relu), activated(top, relu)
             low = xp.minimum(low, high)
             before = ranges.bottom, ranges.top, ranges.unit_error
-            parts = bottom if relu else least, top, slack(layers.terms, size, 0.0)
+            parts = bottom if relu else least, top, slack(layers.terms, size)
             pairs = zip(before, parts, strict=True)
             bottom, top, unit_error = (xp.concat(pair, axis=1) for pair in pairs)
             ranges = replace(ranges, bottom=bottom, top=top, unit_error=unit_error)
