@@ -14,10 +14,11 @@ from holdfast.bounds._layers import Box, Layers, activated
 
 @dataclass(frozen=True)
 class _Response(RowBatch):
-    """Margins (n,), the first layer's values there, and whether later neurons are on their low side."""
+    """Margins (n,), the first layer's values there, and whether neurons are wanted low: its own, the later ones'."""
 
     margin: Array
     corner: Array
+    first: Array
     low: Array
 
 
@@ -34,7 +35,8 @@ def attack(layers: Layers, points: Array, rounds: int = 3) -> tuple[Array, Array
     if not relu:
         return best.margin, sides(layers, points, best.corner, best.low)
     xp = array_namespace(points)
-    low = xp.concat([best.corner == box.low, best.low], axis=1)
+    # Also where both ends are 0 here: at other points the side may count.
+    low = xp.concat([best.first, best.low], axis=1)
     return best.margin, 1 - 2 * xp.astype(low, xp.int8)
 
 
@@ -42,9 +44,10 @@ def _respond(layers: Layers, box: Box, z: Array) -> tuple[_Response, Array]:
     """The worst that can be done while those later neurons are active whose z is positive; their z then."""
     (c, d, _), _, low, _ = layers.gradient(z)
     corner = box.least(c, d)[1]
+    first = array_namespace(d).broadcast_to(d > 0.0, corner.shape)
     low = low if layers.spans else z > 0.0
     margin, z = layers.reach(corner, low)
-    return _Response(margin, corner, low), z
+    return _Response(margin, corner, first, low), z
 
 
 def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
