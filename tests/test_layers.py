@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.bounds._layers import Layer, Layers, activated, margins_for
-from holdfast.verify._attack import sides
+from holdfast.bounds._layers import Layer, Layers, Margin, activated, margins_for
+from holdfast.verify._attack import attack, sides
 from holdfast.verify._search import Ranges
 from holdfast.verify._witness import build_witness
 from random_networks import random_points
@@ -113,3 +113,12 @@ def test_a_margin_that_is_reached_is_that_of_a_network_in_the_changes(kinds):
         assert witness.logits(x[None])[0, 0] == pytest.approx(
             layers.reach(activated(corner, layers.relus[0]), low)[0][0], abs=1e-9
         )
+
+
+@pytest.mark.parametrize("weight", [1.0, -1.0])
+def test_a_neuron_that_is_off_at_a_point_is_wanted_on_a_side_all_the_same(weight):
+    """The counter-model has to be the worst at points around it, where the neuron is on."""
+    network = hf.Network([[[1.0]], [[weight]]], [[-5.0], [1.0]])
+    layers = Layers.of(network, hf.PlausibleChanges(0.1), Margin.of(network, 0, -1))
+    _, wanted = attack(layers, np.array([[1.0]]))
+    assert wanted.tolist() == [[-weight]]
