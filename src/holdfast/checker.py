@@ -33,10 +33,11 @@ import math
 import struct
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from operator import add, mul, neg, sub
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -113,6 +114,9 @@ _PART = {"rival": int, "method": str, "bound": float}
 _CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
 _SPLIT = {"split": [int], "below": dict, "above": dict}
 _LEAF = {"lower": [[int]], "upper": [[int]], "denominator": int}
+# Of a ball: the cut of a layer's share of the radius, or of a neuron's shift, and the prices of what is left of it.
+_CUT = {"cut": int, "at": float, "below": dict, "above": dict}
+_PRICE, _PRICES = {"price": float, "shared": bool}, {"prices": [float]}
 # How far the parameters of a layer move: all weights and all biases, or each on its own down and up. Δ: that for every
 # layer, in which p-norm, and whether for all layers together.
 Radii = tuple[tuple[Any, Any], ...]
@@ -124,6 +128,8 @@ Rows = list[Row]
 Box = tuple[Row, Row]
 Ranges = list[list[tuple[int, int]]]
 Lines = list[tuple[Row, Row]]
+# Of each layer, or neuron, the least and the most that it moves in a part of a ball.
+Cell = list[tuple[Fraction, Fraction]]
 
 
 class CheckError(ValueError):
@@ -813,8 +819,7 @@ def extremes(
         # Here all rows have the same radii.
         ends = zip(low[0], high[0], *box, strict=True)
         sizes = [(b - a) // (2 * count) * max(abs(start), abs(end)) for a, b, start, end in ends]
-        square = count * sum(size * size for size in sizes)
-        spread = max(sizes) if norm == 1 else math.isqrt(square - 1) + 1 if square else 0
+        spread = dual(sizes, norm, count)
         today = [
             [(a + b) // 2 for a, b in zip(*rows, strict=True)]
             for rows in zip(low, high, strict=True)
@@ -825,6 +830,14 @@ def extremes(
         (sum(map(lowest, b, a, *box)), -sum(map(lowest, map(neg, a), map(neg, b), *box)))
         for a, b in zip(low, high, strict=True)
     ]
+
+
+def dual(values: Row, norm: float, count: int = 1) -> int:
+    """The norm dual to the 1-norm or to the 2-norm of `count` copies of a vector, rounded up."""
+    if norm == 1:
+        return max(map(abs, values))
+    square = count * sum(map(mul, values, values))
+    return math.isqrt(square - 1) + 1 if square else 0
 
 
 def lowest(below: int, above: int, bottom: int, top: int) -> int:
@@ -876,8 +889,8 @@ class Question:
     def __init__(
         self, model: PlainModel, changes: Changes, point: Sequence[float], target: int
     ) -> None:
-        radii, self.norm, _ = changes
-        self.target, (self.layers, self.shift) = target, integer_layers(model, radii)
+        self.radii, self.norm, self.together = changes
+        self.target, (self.layers, self.shift) = target, integer_layers(model, self.radii)
         # No fewer than 64 bits, for the square roots; the 1 at the end is for the bias, here and in every box.
         scale = max(64, bits(point))
         self.point, self.fine = [*whole(point, scale), 1 << scale], scale + 2 * self.shift
@@ -913,6 +926,9 @@ class Question:
     def bound(self, part: dict[str, Any], name: str = "proof") -> Fraction:
         """The least margin against a rival that a part proves; CheckError where it proves nothing."""
         low, high = self.margin(part["rival"])
+        if "tree" in part and part["method"] == "ball" and self.norm in (1, 2):
+            row = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
+            return min(Ball(self, row).tree(part["tree"], f"{name}.tree"))
         if "tree" in part:
             same(f"{name}.method", "cases", part["method"])
             if len(self.layers) < 3:
@@ -1012,6 +1028,247 @@ class Question:
                 ranges.append((bottom, -max(minus_top, (-end << self.fine) // one)))
             case.append(ranges)
         return case
+
+
+class Ball:
+    """A margin over a ball of the 1-norm or the 2-norm, `row` over 2**shift; all that is here is a fraction or whole.
+
+    Around the values of today's network: a layer i that reads v' moves by E_i (v', 1), and with D_i the slopes of the
+    activations between today's value and the changed one the margin moves by the sum of  g_i E_i (v', 1),
+    g_i = row D W ... W D_i, at most  ||E_i||_p s_i,  s_i = ||g_i||_q ||(v', 1)||_q.
+    """
+
+    def __init__(self, question: Question, row: Row) -> None:
+        self.norm, self.layers, self.shift = question.norm, question.layers, question.shift
+        self.point, self.row = question.point, row
+        radii = [Fraction(radius) for radius, _ in question.radii]
+        self.shared = radii[0] if question.together else None
+        self.biases = [int(bias > 0) for _, bias in question.radii]
+        # How many times the output layer's change counts in a margin.
+        self.count = min(len(self.layers[-1].low), 2)
+        # A network with one hidden layer is cut by how far its neurons shift, others by how far their layers move.
+        self.one = len(self.layers) == 2
+        self.whole: Cell = [(Fraction(0), radius) for radius in radii]
+        if self.one:
+            self.whole = [(Fraction(-1), Fraction(1))] * len(self.layers[0].low)
+        self.enclose(radii)
+
+    def enclose(self, radii: list[Fraction]) -> None:
+        """The values of every layer where layer i moves by at most radii[i]: today's, their ranges, their slopes."""
+        self.radii, self.hidden = radii, []
+        *self.centre, self.one_is = self.point
+        self.ranges = [(value, value) for value in self.centre]
+        self.size = self.dual([*self.centre, self.one_is * self.biases[0]], self.one_is)
+        for i, layer in enumerate(self.layers[:-1], 1):
+            rows = [
+                [(a + b) // 2 for a, b in zip(*ends, strict=True)]
+                for ends in zip(*layer[:2], strict=True)
+            ]
+            one, ends, slopes = self.one_is << self.shift, [], []
+            for row in rows:
+                z = self.at(row)
+                low, high = (
+                    math.ceil(one * self.reach([sign * weight for weight in row[:-1]], self.size))
+                    for sign in (1, -1)
+                )
+                ends.append((z, z - low, z + high))
+                slopes.append(slopes_between(*ends[-1]) if layer.relu else (1 << 64,) * 3)
+            self.hidden.append((rows, slopes, self.size))
+            before, self.one_is = self.size, one
+            if layer.relu:
+                ends = [(max(z, 0), max(low, 0), max(high, 0)) for z, low, high in ends]
+            self.centre = [z for z, _, _ in ends]
+            self.ranges = [(low, high) for _, low, high in ends]
+            one = one * self.biases[i]
+            self.size = self.dual(
+                [*(max(abs(low), abs(high)) for low, high in self.ranges), one], self.one_is
+            )
+            if i == 1:
+                # Neurons share the radius:  ||v' - v||_q <= ||v' - v||_p <= ||E||_p ||(x, 1)||_q  for p <= 2.
+                moved = radii[0] * before
+                self.size = min(self.size, self.dual([*self.centre, one], self.one_is) + moved)
+
+    def dual(self, values: Row, one: int, count: int = 1) -> Fraction:
+        """The dual norm of values over `one`, rounded up."""
+        return Fraction(dual([value << 64 for value in values], self.norm, count), one << 64)
+
+    def at(self, row: Row) -> int:
+        """What a row makes of today's values, over one_is << shift."""
+        return sum(map(mul, row, [*self.centre, self.one_is]))
+
+    def fall(self, row: Row, digits: int) -> list[Fraction]:
+        """How far  row v'  can fall below  row v  for each unit that a layer moves; the row is over 2**digits.
+
+        Where a coefficient is surely positive today's slope will do: a ReLU lies above its tangents.
+        """
+        low, high, parts = row, row, []
+        for rows, slopes, size in reversed(self.hidden):
+            pairs = []
+            for a, b, (least, greatest, tangent) in zip(low, high, slopes, strict=True):
+                least, greatest = (tangent, tangent) if a > 0 else (least, greatest)
+                pairs.append((a * greatest, b * (greatest if b > 0 else least)))
+            digits += 64
+            parts.append(size * self.dual([max(abs(a), abs(b)) for a, b in pairs], 1 << digits))
+            middle = combine([a + b for a, b in pairs], rows)
+            half = combine([b - a for a, b in pairs], [list(map(abs, row)) for row in rows])
+            low, high = list(map(sub, middle, half))[:-1], list(map(add, middle, half))[:-1]
+            digits += self.shift + 1
+        return parts[::-1]
+
+    def most(self, parts: list[Fraction]) -> Fraction:
+        """The most that the sum of  ||E_i||_p s_i  can be."""
+        most = sum(map(mul, self.radii, parts), Fraction(0))
+        return most if self.shared is None else min(most, self.shared * self.length(parts))
+
+    def length(self, parts: list[Fraction]) -> Fraction:
+        """||s||_q, rounded up."""
+        one = max(part.denominator for part in parts)
+        return self.dual([int(part * one) for part in parts], one)
+
+    def reach(self, row: Row, own: Fraction) -> Fraction:
+        """How far  row v'  can fall while the row moves, too: all layers together, or each value in its range."""
+        ranges = zip(row, self.centre, self.ranges, strict=True)
+        alone = sum(w * (v - low) if w > 0 else w * (v - high) for w, v, (low, high) in ranges)
+        single = Fraction(alone, self.one_is << self.shift) + self.radii[len(self.hidden)] * own
+        return min(single, self.most([*self.fall(row, self.shift), own]))
+
+    def tree(self, node: Any, name: str, cell: Cell | None = None) -> Iterator[Fraction]:
+        """What each leaf proves; the cuts see to it that every network of the ball is in some leaf."""
+        cell = cell or self.whole
+        if "cut" not in node:
+            yield self.leaf(node, name, cell)
+            return
+        cut = fit(node, _CUT, name)
+        j, at = cut["cut"], Fraction(cut["at"])
+        if not (0 <= j < len(cell) and cell[j][0] < at < cell[j][1]) or (
+            self.shared is None and not self.one
+        ):
+            raise CheckError(
+                f"{name}.cut: expected a neuron of one hidden layer, or a layer that shares its radius, and where"
+            )
+        for side, ends in (("below", (cell[j][0], at)), ("above", (at, cell[j][1]))):
+            yield from self.tree(cut[side], f"{name}.{side}", [*cell[:j], ends, *cell[j + 1 :]])
+
+    def leaf(self, node: Any, name: str, cell: Cell) -> Fraction:
+        """The least margin in a part of the ball, by what its leaf says."""
+        if not self.one and cell != self.whole:
+            self.enclose(self.caps(cell))
+        root = self.dual([1], 1, self.count)
+        if node == {}:
+            return Fraction(self.at(self.row), self.one_is << self.shift) - self.reach(
+                self.row[:-1], root * self.size
+            )
+        if "prices" in node:
+            first, *last = map(Fraction, fit(node, _PRICES, name)["prices"])
+            if (
+                len(last) != 1
+                or min(first, *last) <= 0
+                or not self.one
+                or (self.shared is not None and first != last[0])
+            ):
+                raise CheckError(
+                    f"{name}.prices: expected two above 0, the same for a radius that is shared, with one hidden layer"
+                )
+            return self.shifted(cell, first, last[0], root)
+        leaf = fit(node, _PRICE, name)
+        if leaf["price"] <= 0 or (leaf["shared"] and self.shared is None):
+            raise CheckError(f"{name}.price: expected one above 0, shared only where the radius is")
+        return self.priced(Fraction(leaf["price"]), leaf["shared"], root)
+
+    def caps(self, cell: Cell) -> list[Fraction]:
+        """The most that a layer moves where the others move at least so much."""
+        assert self.shared is not None
+        caps = []
+        for i, (_, most) in enumerate(cell):
+            others = [low for j, (low, _) in enumerate(cell) if j != i]
+            left = self.shared - sum(others)
+            if self.norm == 2:
+                square = max(self.shared**2 - sum(low * low for low in others), Fraction(0))
+                above, below = square.as_integer_ratio()
+                left = Fraction(math.isqrt((above << 256) // below) + 1, 1 << 128)
+            caps.append(min(most, max(left, Fraction(0))))
+        return caps
+
+    def taken(self, gain: Fraction, price: Fraction) -> Fraction:
+        """The most of  gain r - price r**p  for a share r of a radius, from 0 to 1."""
+        if self.norm == 1 or gain > 2 * price:
+            return max(gain - price, Fraction(0))
+        return gain * gain / (4 * price)
+
+    def priced(self, price: Fraction, shared: bool, root: Fraction) -> Fraction:
+        """With a price on the output layer's radius: what a weight takes lies below a chord, which joins the row."""
+        one, row = self.one_is, list(self.row[:-1])
+        pull = root * (self.shared if shared and self.shared else self.radii[-1])
+        bound = (
+            Fraction(self.row[-1], 1 << self.shift)
+            - price
+            - self.taken(pull * self.biases[-1], price)
+        )
+        digits = self.shift + 64
+        for j, (low, high) in enumerate(self.ranges):
+            at_low, at_high = (
+                self.taken(pull * Fraction(abs(end), one), price) for end in (low, high)
+            )
+            chord = (
+                int((at_high - at_low) * one / (high - low) * (1 << digits)) if low < high else 0
+            )
+            bound -= max(
+                at - Fraction(chord * end, one << digits)
+                for at, end in ((at_low, low), (at_high, high))
+            )
+            row[j] = (row[j] << 64) - chord
+        bound += Fraction(sum(map(mul, row, self.centre)), one << digits)
+        parts = self.fall(row, digits)
+        cost = self.most(parts)
+        if shared and self.shared is not None:
+            cost = min(cost, self.taken(self.shared * self.length(parts), price))
+        return bound - cost
+
+    def shifted(self, cell: Cell, first: Fraction, last: Fraction, root: Fraction) -> Fraction:
+        """One hidden layer with prices on both radii: what is left is a function of its own shift for each neuron."""
+        rows, _, size = self.hidden[0]
+        move, pull, one = self.radii[0] * size, root * self.radii[1], self.point[-1] << self.shift
+        bound = Fraction(self.row[-1], 1 << self.shift) - self.taken(pull * self.biases[1], last)
+        bound -= first if self.shared is not None else first + last
+        for weight, row, ends in zip(self.row[:-1], rows, cell, strict=True):
+            today = Fraction(sum(map(mul, row, self.point)), one)
+            slope = Fraction(weight, 1 << self.shift)
+
+            def priced(
+                shift: Fraction, today: Fraction = today, slope: Fraction = slope
+            ) -> Fraction:
+                value = today + move * shift
+                value = max(value, Fraction(0)) if self.layers[0].relu else value
+                paid = first * abs(shift) ** int(self.norm)
+                return slope * value - self.taken(pull * abs(value), last) + paid
+
+            far = 2 * last / pull if pull else 0
+            kinks = [(end - today) / move for end in (0, far, -far)] if move else []
+            places = [*ends, *(s for s in (Fraction(0), *kinks) if ends[0] < s < ends[1])]
+            bound += least_of(priced, sorted(places))
+        return bound
+
+
+def slopes_between(z: int, low: int, high: int) -> tuple[int, int, int]:
+    """Of max(z, 0) from z to a place in [low, high], in units of 2**-64: the least, the greatest, the tangent's."""
+    unit, least, greatest = 1 << 64, 0, 1 << 64
+    if low < z:
+        least = ((max(low, 0) - max(z, 0)) << 64) // (low - z)
+    if high > z:
+        greatest = -(((max(z, 0) - max(high, 0)) << 64) // (high - z))
+    return (unit if low >= 0 else least), (greatest if high > 0 else 0), (unit if z > 0 else 0)
+
+
+def least_of(function: Callable[[Fraction], Fraction], places: list[Fraction]) -> Fraction:
+    """The least of a function between the first place and the last, quadratic or concave from each to the next."""
+    values = list(map(function, places))
+    least = min(values)
+    for (a, at_a), (b, at_b) in pairwise(zip(places, values, strict=True)):
+        middle = function((a + b) / 2)
+        bend = at_a + at_b - 2 * middle
+        if abs(at_b - at_a) < 2 * bend:
+            least = min(least, middle - (at_b - at_a) ** 2 / (8 * bend))
+    return least
 
 
 def unmoved(

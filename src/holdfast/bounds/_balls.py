@@ -29,12 +29,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast._deadline import NO_LIMIT, Deadline
+from holdfast._files import Document
 from holdfast._network import Floats, Network
 from holdfast.bounds._layers import Margin, activated
 from holdfast.changes import PlausibleChanges
@@ -215,20 +217,22 @@ class _Enclosure:
         # What is not a number, for ranges without an end, says nothing.
         return _up(np.fmin(together, single), 2 * rows.shape[1] + 4), moves
 
-    def least(self, margin: Margin) -> Floats:
-        """The best of the bounds with and without a price on the output layer, (n,)."""
+    def least(self, margin: Margin) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Bounds with and without a price on the output layer: each, its price (or 0), and whether that is shared."""
         row, shared = margin.row[None, :], self.ball.shared
         today, residual = _affine(row, np.array([margin.offset]), self.centre)
         moved, moves = self.reach(row, self.ball.root(margin.count))
-        tried = [_around(today, moved + residual)[0]]
+        tried = [(_around(today, moved + residual)[0], np.zeros_like(today))]
         if moves and shared < math.inf:
             tried.append(self._priced(margin, moves))
+        together = sum(bounds.shape[1] for bounds, _ in tried)
         if moves and (self.radii[:, -1] < shared).any():
             tried.append(self._priced(margin, []))
-        return np.asarray(np.concatenate(tried, axis=1).max(axis=1))
+        bounds, prices = (np.concatenate(parts, axis=1) for parts in zip(*tried, strict=True))
+        return bounds, prices, np.arange(bounds.shape[1]) < together
 
-    def _priced(self, margin: Margin, moves: list[Floats]) -> Floats:
-        """Bounds on a margin for several prices of the output layer's change, (n, prices).
+    def _priced(self, margin: Margin, moves: list[Floats]) -> tuple[Floats, Floats]:
+        """Bounds on a margin for several prices of the output layer's change, and the prices, (n, prices) each.
 
         What an output weight gains after paying, price h(pull |v'| / price), is convex in v' and lies below its chord;
         the chords join the row, and the earlier layers are held against the sum. They pay the same price for the shared
@@ -260,7 +264,7 @@ class _Enclosure:
         size = (np.abs(row) + 2.0 * np.abs(chord)) * farthest + at_low + at_high
         size = size.sum(axis=-1) + abs(margin.offset) + cost + np.abs(fixed)
         bound = bound - fixed - _up(size * (4 * row.size + 64) * _UNIT, 2 * row.size)
-        return np.where(np.isfinite(bound), bound, -np.inf)
+        return np.where(np.isfinite(bound), bound, -np.inf), price
 
 
 @np.errstate(all="ignore")
@@ -281,8 +285,24 @@ def least_margins(
     chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
     for part in (slice(start, start + chunk) for start in range(0, n, chunk)):
         enclosure = _Enclosure(network, ball, points[part], most[part])
-        bounds[part] = np.stack([enclosure.least(margin) for margin in margins], axis=1)
+        bounds[part] = np.stack([enclosure.least(one)[0].max(axis=1) for one in margins], axis=1)
     return bounds
+
+
+@np.errstate(all="ignore")
+def leaf(
+    network: Network,
+    changes: PlausibleChanges,
+    x: Floats,
+    margin: Margin,
+    most: Floats | None = None,
+) -> Document:
+    """What the bound of `least_margins` stands on, as `holdfast.checker` reads it."""
+    most = _radii(network, changes) if most is None else most
+    enclosure = _Enclosure(network, _Ball.of(changes), x[None, :], most[None, :])
+    bounds, prices, shared = enclosure.least(margin)
+    best = int(bounds[0].argmax())
+    return {"price": float(prices[0, best]), "shared": bool(shared[best])} if best else {}
 
 
 def _taken(ball: _Ball, gain: Floats, price: Floats) -> Floats:
@@ -457,20 +477,31 @@ def worst(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin
     return descent.network_of(descent.least(None)[1]) or network
 
 
-class _Part(NamedTuple):
+@dataclass(eq=False)
+class _Part:
     """A part of the ball: its bound, a range for each coordinate, and what the next search may begin with."""
 
     bound: float
     low: Floats
     high: Floats
     clues: tuple[Floats, ...] = ()
+    # Where it has been cut in two, and the halves.
+    at: tuple[int, float] = (0, 0.0)
+    halves: Sequence[_Part] = ()
 
+    def cut(self, j: int, middle: float) -> list[tuple[Floats, Floats]]:
+        """The ranges of the two parts below and above some value of a coordinate."""
+        self.at = j, float(middle)
+        below, above = self.high.copy(), self.low.copy()
+        below[j] = above[j] = middle
+        return [(self.low, below), (above, self.high)]
 
-def _halves(part: _Part, j: int, middle: float) -> list[tuple[Floats, Floats]]:
-    """The ranges of the two parts below and above some value of a coordinate."""
-    below, above = part.high.copy(), part.low.copy()
-    below[j] = above[j] = middle
-    return [(part.low, below), (above, part.high)]
+    def tree(self, leaf: Callable[[_Part], Document]) -> Document:
+        """How it was cut, as `holdfast.checker` reads it, with what each part that was left whole stands on."""
+        if not self.halves:
+            return leaf(self)
+        below, above = (half.tree(leaf) for half in self.halves)
+        return {"cut": self.at[0], "at": self.at[1], "below": below, "above": above}
 
 
 def _branched(
@@ -483,14 +514,17 @@ def _branched(
     """Branch and bound: the least bound over all parts, when enough or after so many rounds of cutting some in two."""
     parts = [part]
     for _ in range(rounds):
-        parts.sort(key=itemgetter(0))
+        parts.sort(key=attrgetter("bound"))
         wholes = [part for part in parts[:many] if not enough(part.bound)]
         if not wholes:
             break
         parts = parts[len(wholes) :]
-        # A part is no worse than the whole it was cut from.
-        for i, half in enumerate(cut(wholes)):
-            parts.append(half._replace(bound=max(half.bound, wholes[i // 2].bound)))
+        for whole, *halves in zip(wholes, *[iter(cut(wholes))] * 2, strict=True):
+            whole.halves = halves
+            for half in halves:
+                # A part is no worse than the whole it was cut from.
+                half.bound = max(half.bound, whole.bound)
+            parts += halves
     return min(part.bound for part in parts)
 
 
@@ -579,8 +613,8 @@ class _ShiftSearch:
                 break
         return _Part(float(bounds[best]), low, high, (prices, shifts))
 
-    def run(self, rounds: int) -> float:
-        """The least bound over all parts, after at most `rounds` splits."""
+    def run(self, rounds: int) -> tuple[float, Document]:
+        """The least bound over all parts, after at most `rounds` splits, and what it stands on."""
         still, row = np.zeros_like(self.centre), self.margin.row
         values = self.values(still)
         today = float(values @ row + self.margin.offset)
@@ -591,7 +625,9 @@ class _ShiftSearch:
             closed = self.least - bound <= _GAP * abs(today - bound)
             return closed or bound > self.goal or self.least < self.goal < math.inf
 
-        return _branched(self.part(still - 1.0, still + 1.0, price), self.cut, rounds, 1, enough)
+        whole = self.part(still - 1.0, still + 1.0, price)
+        bound = _branched(whole, self.cut, rounds, 1, enough)
+        return bound, whole.tree(lambda part: {"prices": part.clues[0].tolist()})
 
     def cut(self, parts: list[_Part]) -> list[_Part]:
         """Between the minima that a neuron jumps between as the prices move."""
@@ -602,10 +638,10 @@ class _ShiftSearch:
         middle = 0.5 * (least[j] + greatest[j])
         if not part.low[j] < middle < part.high[j]:
             middle = 0.5 * (part.low[j] + part.high[j])
-        return [self.part(*ends, prices, _WIDTHS[2:]) for ends in _halves(part, j, middle)]
+        return [self.part(*ends, prices, _WIDTHS[2:]) for ends in part.cut(j, middle)]
 
 
-def _cut(descent: _Descent, rounds: int, goal: float) -> float:
+def _cut(descent: _Descent, rounds: int, goal: float) -> tuple[float, Document]:
     """Branch and bound over what each layer takes of the shared radius, from the least to the most that it moves."""
     ball, network, x = descent.ball, descent.network, descent.x
 
@@ -618,7 +654,7 @@ def _cut(descent: _Descent, rounds: int, goal: float) -> float:
         halves = []
         for part in parts:
             j = int((part.high - part.low).argmax())
-            halves += _halves(part, j, 0.5 * (part.low[j] + part.high[j]))
+            halves += part.cut(j, 0.5 * (part.low[j] + part.high[j]))
         low, high = (np.stack(ends) for ends in zip(*halves, strict=True))
         # What the other layers move at least is gone from the shared radius.
         powers = (low / ball.shared) ** ball.p
@@ -627,7 +663,12 @@ def _cut(descent: _Descent, rounds: int, goal: float) -> float:
         return bounded(low, np.minimum(high, ball.shared * rest))
 
     (whole,) = bounded(np.zeros_like(descent.radii)[None], descent.radii[None])
-    return _branched(whole, cut, rounds, _OPEN, lambda bound: bound > goal or descent.deadline.over)
+    bound = _branched(
+        whole, cut, rounds, _OPEN, lambda bound: bound > goal or descent.deadline.over
+    )
+    return bound, whole.tree(
+        lambda part: leaf(network, descent.changes, x, descent.margin, part.high)
+    )
 
 
 @np.errstate(all="ignore")
@@ -640,20 +681,23 @@ def refine(
     rounds: int = 20,
     goal: float | None = None,
     deadline: Deadline = NO_LIMIT,
-) -> tuple[float, Network | None]:
+) -> tuple[float, Network | None, Document | None]:
     """A tighter lower bound on one margin over the ball, and a network inside it that breaks the margin, if one is met.
 
-    Exact to a small gap with at most one hidden layer. Stops where the bound or a network is beyond the `goal`.
+    The last is what the bound stands on, where more than `least_margins` was needed. Exact to a small gap with at most
+    one hidden layer. Stops where the bound or a network is beyond the `goal`.
     """
-    lower = float(least_margins(network, changes, x[None, :], [margin])[0, 0])
+    lower, tree = float(least_margins(network, changes, x[None, :], [margin])[0, 0]), None
     descent = _Descent(network, changes, x, margin, deadline)
     value, change = descent.least(goal)
     if network.hidden and (goal is None or lower <= goal <= value):
         if len(network.hidden) == 1:
             search = _ShiftSearch(descent, goal)
-            lower = max(lower, search.run(rounds))
+            bound, tree = search.run(rounds)
             again = descent.run(descent.with_shifts(search.shifts), goal)
             value, change = min((value, change), again, key=itemgetter(0))
         elif descent.ball.shared < math.inf:
-            lower = max(lower, _cut(descent, rounds, value if goal is None else goal))
-    return lower, descent.network_of(change) if value <= 0.0 else None
+            bound, tree = _cut(descent, rounds, value if goal is None else goal)
+        if tree is not None:
+            lower = max(lower, bound)
+    return lower, descent.network_of(change) if value <= 0.0 else None, tree

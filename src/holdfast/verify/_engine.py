@@ -470,7 +470,7 @@ def _ball_attack(job: Job, deadline: Deadline) -> None:
             margin, x = job.prepared.margins[k], job.points[one]
             if job.proven[one, k]:
                 continue
-            lower, witness = balls.refine(
+            lower, witness, tree = balls.refine(
                 engine.network, engine.changes, x, margin, goal=0.0, deadline=deadline
             )
             if witness is not None and flips(witness, margin, x):
@@ -479,6 +479,8 @@ def _ball_attack(job: Job, deadline: Deadline) -> None:
                 outcome.networks[int(one)] = (margin, witness)
                 break
             job.prove(np.array([one]), int(k), np.array([lower]), Stage.BALL)
+            if tree is not None and lower > 0.0 and job.keep:
+                outcome.trees[int(one), margin.above, margin.below] = {"tree": tree}
 
 
 def _exact(job: Job, deadline: Deadline) -> None:

@@ -23,6 +23,7 @@ from holdfast._files import Document
 from holdfast._network import Floats, Network, Values
 from holdfast._tree_document import tree_document
 from holdfast._trees import TreeEnsemble
+from holdfast.bounds._balls import leaf
 from holdfast.bounds._layers import Layers, Margin, margins_for
 from holdfast.importers._model import as_network
 from holdfast.verify._attack import attack, sides
@@ -114,9 +115,12 @@ class Exact:
             return chosen
         return self._by_cases([np.zeros(0)] * 3) if len(self.layers.hidden) > 1 else None
 
-    def proof(self, branches: list[Branch]) -> Document:
-        """The part of a certificate for a margin that is proven: by closed branches of a search, if there are any."""
-        proven: Document | Floats | None = self._by_bound()
+    def proof(self, branches: list[Branch], tree: Document | None = None) -> Document:
+        """The part of a certificate for a margin that is proven: by closed branches of a search, if there are any.
+
+        `tree` is how a ball was cut.
+        """
+        proven: Document | Floats | None = self._by_bound(tree)
         if proven is None and branches:
             proven = self._by_cases([np.stack(parts) for parts in zip(*branches, strict=True)])
         elif proven is None:
@@ -128,10 +132,12 @@ class Exact:
             )
         return proven
 
-    def _by_bound(self) -> Document | None:
-        part = self._with_bound(method="interval")
-        if part is None and self.engine.changes.norm in (1.0, 2.0):
-            part = self._with_bound(method="ball")
+    def _by_bound(self, tree: Document | None = None) -> Document | None:
+        part, engine = self._with_bound(method="interval"), self.engine
+        if part is None and engine.changes.norm in (1.0, 2.0):
+            part = self._with_bound(method="ball") or self._with_bound(method="ball", tree={})
+            tree = tree or leaf(engine.network, engine.changes, self.x, self.margin)
+            part = part or self._with_bound(method="ball", tree=tree)
         return part
 
     def _by_cases(self, branches: list[Values]) -> Document | Floats | None:
@@ -254,6 +260,9 @@ def proof(
     parts = []
     for margin in margins_for(engine.network, target):
         exact = Exact(engine, margin, x, max_cases=max_cases)
-        known = outcome.trees.get((row, margin.above, margin.below))
-        parts.append(known or exact.proof(outcome.branches(row, margin)))
+        known = outcome.trees.get((row, margin.above, margin.below), {})
+        whole = "bound" in known
+        parts.append(
+            known if whole else exact.proof(outcome.branches(row, margin), known.get("tree"))
+        )
     return parts
