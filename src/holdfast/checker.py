@@ -1171,8 +1171,10 @@ class Ball:
                 )
             return self.shifted(cell, first, last[0], root)
         leaf = fit(node, _PRICE, name)
-        if leaf["price"] <= 0 or (leaf["shared"] and self.shared is None):
-            raise CheckError(f"{name}.price: expected one above 0, shared only where the radius is")
+        if leaf["price"] <= 0 or not self.hidden or (leaf["shared"] and self.shared is None):
+            raise CheckError(
+                f"{name}.price: expected one above 0 for a hidden layer, shared only where the radius is"
+            )
         return self.priced(Fraction(leaf["price"]), leaf["shared"], root)
 
     def caps(self, cell: Cell) -> list[Fraction]:
