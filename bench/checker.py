@@ -92,7 +92,7 @@ def make(
                     document = certificate(certs, row, max_cases=CASES)
             except NoCertificateError as error:
                 tally.refused[f"{verdict}, norm {changes.norm:g}"] += 1
-                if verdict != "UNKNOWN" and changes.norm == np.inf:
+                if verdict == "ROBUST" or (verdict != "UNKNOWN" and changes.norm == np.inf):
                     tally.disagreements.append(str(error))
                 continue
             tally.make_seconds += time.process_time() - started
@@ -136,9 +136,14 @@ def _kind(document: dict[str, Any]) -> str:
     if document["verdict"] == "NOT_ROBUST":
         return f"NOT_ROBUST, {proof['method']}"
     methods = {part["method"] for part in proof["parts"]}
-    branched = any("split" in part.get("tree", {}) for part in proof["parts"])
+    tops = [part.get("tree", {}) for part in proof["parts"]]
     worst = "cases" if "cases" in methods else "ball" if "ball" in methods else "interval"
-    return f"ROBUST, {worst}{' with splits' if branched else ''}"
+    how = [
+        f" with {name}s"
+        for name in ("split", "cut", "price")
+        if any(name in top or f"{name}s" in top for top in tops)
+    ]
+    return f"ROBUST, {worst}{''.join(how[:1])}"
 
 
 def questions(seed: int, tables: list[tuple[hf.Network, np.ndarray]]) -> Iterator[Question]:
@@ -436,15 +441,37 @@ def _multiplier(
     return network
 
 
+def _price(
+    rng: np.random.Generator, document: dict[str, Any], network: hf.Network
+) -> hf.Network | None:
+    """Another price in a part of a ball, for another radius, or none."""
+    leaves = [node for node in _nodes(document) if "price" in node or "prices" in node]
+    if not leaves:
+        return None
+    leaf, factor = (
+        leaves[rng.integers(len(leaves))],
+        float(rng.choice([-1.0, 1e-9, 0.5, 1.001, 2.0])),
+    )
+    if "prices" in leaf:
+        leaf["prices"] = [price * factor for price in leaf["prices"]]
+    elif rng.random() < 0.3:
+        leaf["shared"] = not leaf["shared"]
+    else:
+        leaf["price"] *= factor
+    return network
+
+
 def _side(
     rng: np.random.Generator, document: dict[str, Any], network: hf.Network
 ) -> hf.Network | None:
     """A split on another neuron, its sides swapped, or one side's proof used for both."""
-    splits = [node for node in _nodes(document) if "split" in node]
+    splits = [node for node in _nodes(document) if "split" in node or "cut" in node]
     if not splits:
         return None
     node, kind = splits[rng.integers(len(splits))], rng.integers(3)
-    if kind == 0:
+    if kind == 0 and "cut" in node:
+        node["at"] *= float(rng.choice([-1.0, 0.5, 0.99, 1.01]))
+    elif kind == 0:
         node["split"][1] = int(rng.integers(network.hidden[node["split"][0]]))
     elif kind == 1:
         node["below"], node["above"] = node["above"], node["below"]
@@ -479,6 +506,7 @@ FORGERIES: list[tuple[str, Forgery]] = [
     ("bound", _bound),
     ("witness parameter", _witness),
     ("multiplier", _multiplier),
+    ("price", _price),
     ("decided side", _side),
     ("method", _method),
 ]
@@ -539,7 +567,9 @@ def main() -> None:
     tally = Tally()
     made = make(options.robust, options.seed, tally, tables)
     # Proofs by cases are rare and have the most to forge.
-    rare = [one for one in made if "cases" in one.kind]
+    rare = [
+        one for one in made if "cases" in one.kind or "cuts" in one.kind or "prices" in one.kind
+    ]
     forge(options.forgeries // 2, options.seed, made, tally)
     forge(options.forgeries - options.forgeries // 2, options.seed + 1, rare or made, tally)
     while tally.forged.total() < options.forgeries:

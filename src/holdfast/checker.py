@@ -6,7 +6,9 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
 (NOT_ROBUST). This module redoes the proof from the certificate, the model's parameters and six facts:
 
     interval   a neuron's weights move on their own, and the least of  w v  lies at ends of w's and of v's range
-    ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1
+    ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1;  so does a margin, times what
+               the slopes of the activations and the weights in between make of it, and a price on the radius takes
+               neurons and layers apart. A cut says that a neuron or a layer moves by at most so much, or by more
     cases      a neuron's preactivation z lies between L and U, its least and greatest given the values before it. What
                is to be bounded is a sum of f(z), with a slope below 0 (none for ReLU) and another above. For l >= 0
                and any u,  f(z) >= l L + u U + k,  k the least of  f(z) - l L - u U,  which lies at a corner: for ReLU U
