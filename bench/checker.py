@@ -24,7 +24,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -572,13 +572,11 @@ def main() -> None:
     ]
     forge(options.forgeries // 2, options.seed, made, tally)
     forge(options.forgeries - options.forgeries // 2, options.seed + 1, rare or made, tally)
-    while tally.forged.total() < options.forgeries:
-        forge(
-            options.forgeries - tally.forged.total(),
-            options.seed + 2 + tally.forged.total(),
-            made,
-            tally,
-        )
+    for more in count(2):
+        missing = options.forgeries - tally.forged.total()
+        if missing <= 0:
+            break
+        forge(missing, options.seed + more, made, tally)
     for line in report(tally):
         print(line)
 
