@@ -195,3 +195,144 @@ def test_prices_of_a_shared_radius_are_one():
             margin,
             {"prices": [1.0, 2.0]},
         )
+
+
+# --- one step at a time, by hand --------------------------------------------------------------------------------------
+
+
+def _question(weights, x, delta, norm, *, biases=None, kinds=None, moved=False) -> checker.Question:
+    """The question whether x keeps class 1, as the checker reads it; biases are 0 and stay unless told otherwise."""
+    biases = biases or [[0.0] * len(layer) for layer in weights]
+    kinds = kinds or ["relu"] * (len(weights) - 1)
+    model = checker.PlainModel(weights, biases, kinds, [0, 1])
+    changes = {"delta": delta, "norm": norm, "biases": moved}
+    return checker.Question(model, checker.read_changes(changes, model), x, 1)
+
+
+def _ball(question: checker.Question) -> checker.Ball:
+    return checker.Ball(question, [(a + b) // 2 for a, b in zip(*question.margin(0), strict=True)])
+
+
+def _proven(question: checker.Question, tree) -> Fraction:
+    return question.bound({"rival": 0, "method": "ball", "tree": tree})
+
+
+def _chain(delta, norm, last=1.0) -> checker.Question:
+    """Three layers of one neuron each, without biases: the margin is the product of the weights."""
+    return _question([[[1.0]], [[1.0]], [[last]]], [1.0], delta, norm)
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0])
+def test_a_neuron_that_stays_at_zero(norm: float):
+    """It hands on nothing, and takes nothing off what others hand on: with a first weight of 1.5 the margin is -0.5."""
+    weights = [[[1.0]], [[1.0], [1.0]], [[1.0, -1.0], [0.5, 0.5]], [[-0.5, -1.0]]]
+    biases = [[0.0], [0.0, 0.0], [0.0, -1.0], [0.0]]
+    question = _question(weights, [1.0], [0.5, 0.0, 0.0, 0.0], norm, biases=biases)
+    assert _proven(question, {}) <= -0.5
+
+
+def test_slopes_hold_every_quotient():
+    unit = 1 << 64
+    places = [(0, 0, 0), (0, -1, 0), (0, 0, 1), (1, -2, 4), (-1, -3, 2), (2, -5, 3), (-1, -1, 6)]
+    for z, low, high in [*places, (7, -3, 8), (5, -1, 5), (-2, -3, 5)]:
+        least, greatest, below = checker.slopes_between(z, low, high)
+        assert least <= greatest
+        for end in set(range(low, high + 1)) - {z}:
+            rise = max(end, 0) - max(z, 0)
+            assert least <= Fraction(rise, end - z) * unit <= greatest
+            assert rise >= Fraction(below, unit) * (end - z)
+
+
+def test_roots_are_rounded_up():
+    ball = _ball(_question([[[1.0]]], [1.0], 0.5, 2.0))
+    for values in ([1, 1], [1, 2], [3, 4], [1, 0], [2, 5, 7]):
+        for count in (1, 2):
+            assert ball.dual(values, 1, count) ** 2 >= count * sum(v * v for v in values)
+    for x in ([1.0], [1.0, 1.0], [0.5, 0.25, 1.0]):
+        question = _question(
+            [[[0.0] * len(x)], [[1.0]]], x, 0.5, 2.0, kinds=["identity"], moved=True
+        )
+        ball = _ball(question)
+        ((low, high),) = ball.ranges
+        square = Fraction(1, 4) * (1 + sum(Fraction(v) ** 2 for v in x))
+        assert min(Fraction(end, ball.one_is) ** 2 for end in (low, high)) >= square
+        assert low < 0 < high
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0])
+def test_what_is_left_of_a_shared_radius(norm: float):
+    ball, power = _ball(_chain(1.0, norm)), int(norm)
+    for lows in ((0.75, 0.25, 0.0), (0.5, 0.5, 0.125), (0.0, 0.0, 0.5), (0.625, 0.0, 0.0)):
+        caps = ball.caps([(Fraction(low), Fraction(1)) for low in lows])
+        for i, cap in enumerate(caps):
+            left = 1 - sum(Fraction(low) ** power for j, low in enumerate(lows) if j != i)
+            assert left <= cap**power <= left + Fraction(1, 2**100) or cap == 1
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0])
+def test_the_caps_of_layers_are_no_radius_that_they_share(norm: float):
+    """Layers that move by at most h each, but together by more."""
+    delta, h = (0.01, 0.005) if norm == 1 else (0.01, 0.007)
+    tree: dict = {"cut": 2, "at": h / 100, "below": {}, "above": {}}
+    for j in (1, 0):
+        tree = {"cut": j, "at": h, "below": tree, "above": {}}
+    assert next(_ball(_chain(delta, norm)).tree(tree, "")) <= (1 - Fraction(h)) ** 2
+
+
+def test_a_price_on_an_own_radius_takes_nothing_off_the_shared_one():
+    tree = {"cut": 2, "at": 0.005, "below": {"price": 0.005, "shared": False}, "above": {}}
+    below, _ = _ball(_chain(0.01, 1.0, 0.1)).tree(tree, "")
+    assert below <= (1 - Fraction(0.005)) * (Fraction(0.1) - Fraction(0.005))
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0])
+def test_the_output_bias_moves_where_the_first_layer_does_not(norm: float):
+    question = _question([[[1.0]], [[1.0]]], [1e-3], [0.0, 0.5], norm, moved=True)
+    leaves: list[dict] = [{"prices": [1e-9, 0.25]}, {"prices": [1e-9, 0.5]}, {}]
+    for tree in (*leaves, {"price": 0.25, "shared": False}):
+        assert _proven(question, tree) <= Fraction(1e-3) - Fraction(1, 2)
+
+
+def test_the_least_over_shifts_is_below_that_of_a_grid():
+    """One identity neuron, often far below 0, where what its weight takes is linear again."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        w, b, v = rng.uniform([-1, -1, -2], [1, 0, 2]).tolist()
+        question = _question(
+            [[[w]], [[v]]],
+            [1.0],
+            [1.0, 1.0],
+            2.0,
+            biases=[[b], [0.0]],
+            kinds=["identity"],
+            moved=True,
+        )
+        first, last = map(Fraction, rng.uniform([0.1, 0.05], [2, 0.5]).tolist())
+        move = _ball(question).hidden[0][2]
+
+        def taken(gain: Fraction, price: Fraction = last) -> Fraction:
+            return gain - price if gain > 2 * price else gain * gain / (4 * price)
+
+        least = min(
+            Fraction(v) * value - taken(abs(value)) + first * Fraction(k, 200) ** 2
+            for k in range(-200, 201)
+            for value in [Fraction(w) + Fraction(b) + move * Fraction(k, 200)]
+        )
+        proven = _proven(question, {"prices": [float(first), float(last)]})
+        assert proven <= least - first - last - taken(Fraction(1))
+
+
+@pytest.mark.parametrize(
+    ("delta", "layers", "tree"),
+    [
+        *((0.1, 3, {"cut": 0, "at": at, "below": {}, "above": {}}) for at in (-1.0, -0.09, 0.0, 0.11)),
+        (0.1, 3, {"cut": 0, "at": 0.05, "above": {}, "below": {"cut": 0, "at": 0.06, "below": {}, "above": {}}}),
+        ([0.1] * 3, 3, {"cut": 0, "at": 0.05, "below": {}, "above": {}}),
+        ([0.1] * 3, 3, {"price": 1.0, "shared": True}),
+        *(([0.1] * 2, 2, {"prices": prices}) for prices in ([1.0, 0.0], [-1.0, 1.0], [0.0, 1.0], [1.0], [1.0] * 3)),
+        *((0.1, 3, tree) for tree in (None, 3, True, [], "cut")),
+    ],
+)  # fmt: skip
+def test_what_lies_outside_is_refused(delta, layers: int, tree):
+    with pytest.raises(checker.CheckError, match=r"proof\.tree"):
+        _proven(_question([[[1.0]]] * layers, [1.0], delta, 2.0), tree)

@@ -6,9 +6,9 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
 (NOT_ROBUST). This module redoes the proof from the certificate, the model's parameters and six facts:
 
     interval   a neuron's weights move on their own, and the least of  w v  lies at ends of w's and of v's range
-    ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1;  so does a margin, times what
-               the slopes of the activations and the weights in between make of it, and a price on the radius takes
-               neurons and layers apart. A cut says that a neuron or a layer moves by at most so much, or by more
+    ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1;  so does a margin, times
+               what the slopes of the activations and the weights in between make of it, and a price on the radius
+               takes neurons and layers apart. A cut says that a neuron or a layer moves by at most so much, or more
     cases      a neuron's preactivation z lies between L and U, its least and greatest given the values before it. What
                is to be bounded is a sum of f(z), with a slope below 0 (none for ReLU) and another above. For l >= 0
                and any u,  f(z) >= l L + u U + k,  k the least of  f(z) - l L - u U,  which lies at a corner: for ReLU U
@@ -1045,7 +1045,7 @@ class Ball:
         self.point, self.row = question.point, row
         radii = [Fraction(radius) for radius, _ in question.radii]
         self.shared = radii[0] if question.together else None
-        self.biases = [int(bias > 0) for _, bias in question.radii]
+        self.bias = int(any(bias > 0 for _, bias in question.radii))
         # How many times the output layer's change counts in a margin.
         self.count = min(len(self.layers[-1].low), 2)
         # A network with one hidden layer is cut by how far its neurons shift, others by how far their layers move.
@@ -1060,7 +1060,7 @@ class Ball:
         self.radii, self.hidden = radii, []
         *self.centre, self.one_is = self.point
         self.ranges = [(value, value) for value in self.centre]
-        self.size = self.dual([*self.centre, self.one_is * self.biases[0]], self.one_is)
+        self.size = self.dual([*self.centre, self.one_is * self.bias], self.one_is)
         for i, layer in enumerate(self.layers[:-1], 1):
             rows = [
                 [(a + b) // 2 for a, b in zip(*ends, strict=True)]
@@ -1081,7 +1081,7 @@ class Ball:
                 ends = [(max(z, 0), max(low, 0), max(high, 0)) for z, low, high in ends]
             self.centre = [z for z, _, _ in ends]
             self.ranges = [(low, high) for _, low, high in ends]
-            one = one * self.biases[i]
+            one = one * self.bias
             self.size = self.dual(
                 [*(max(abs(low), abs(high)) for low, high in self.ranges), one], self.one_is
             )
@@ -1137,7 +1137,7 @@ class Ball:
     def tree(self, node: Any, name: str, cell: Cell | None = None) -> Iterator[Fraction]:
         """What each leaf proves; the cuts see to it that every network of the ball is in some leaf."""
         cell = cell or self.whole
-        if "cut" not in node:
+        if "cut" not in fit(node, dict, name):
             yield self.leaf(node, name, cell)
             return
         cut = fit(node, _CUT, name)
@@ -1185,12 +1185,12 @@ class Ball:
         caps = []
         for i, (_, most) in enumerate(cell):
             others = [low for j, (low, _) in enumerate(cell) if j != i]
-            left = self.shared - sum(others)
-            if self.norm == 2:
-                square = max(self.shared**2 - sum(low * low for low in others), Fraction(0))
-                above, below = square.as_integer_ratio()
+            power = int(self.norm)
+            left = max(self.shared**power - sum(low**power for low in others), Fraction(0))
+            if power == 2:
+                above, below = left.as_integer_ratio()
                 left = Fraction(math.isqrt((above << 256) // below) + 1, 1 << 128)
-            caps.append(min(most, max(left, Fraction(0))))
+            caps.append(min(most, left))
         return caps
 
     def taken(self, gain: Fraction, price: Fraction) -> Fraction:
@@ -1202,11 +1202,10 @@ class Ball:
     def priced(self, price: Fraction, shared: bool, root: Fraction) -> Fraction:
         """With a price on the output layer's radius: what a weight takes lies below a chord, which joins the row."""
         one, row = self.one_is, list(self.row[:-1])
-        pull = root * (self.shared if shared and self.shared else self.radii[-1])
+        limit = self.shared if shared else None
+        pull = root * (self.radii[-1] if limit is None else limit)
         bound = (
-            Fraction(self.row[-1], 1 << self.shift)
-            - price
-            - self.taken(pull * self.biases[-1], price)
+            Fraction(self.row[-1], 1 << self.shift) - price - self.taken(pull * self.bias, price)
         )
         digits = self.shift + 64
         for j, (low, high) in enumerate(self.ranges):
@@ -1224,15 +1223,15 @@ class Ball:
         bound += Fraction(sum(map(mul, row, self.centre)), one << digits)
         parts = self.fall(row, digits)
         cost = self.most(parts)
-        if shared and self.shared is not None:
-            cost = min(cost, self.taken(self.shared * self.length(parts), price))
+        if limit is not None:
+            cost = min(cost, self.taken(limit * self.length(parts), price))
         return bound - cost
 
     def shifted(self, cell: Cell, first: Fraction, last: Fraction, root: Fraction) -> Fraction:
         """One hidden layer with prices on both radii: what is left is a function of its own shift for each neuron."""
         rows, _, size = self.hidden[0]
         move, pull, one = self.radii[0] * size, root * self.radii[1], self.point[-1] << self.shift
-        bound = Fraction(self.row[-1], 1 << self.shift) - self.taken(pull * self.biases[1], last)
+        bound = Fraction(self.row[-1], 1 << self.shift) - self.taken(pull * self.bias, last)
         bound -= first if self.shared is not None else first + last
         for weight, row, ends in zip(self.row[:-1], rows, cell, strict=True):
             today = Fraction(sum(map(mul, row, self.point)), one)
@@ -1254,13 +1253,13 @@ class Ball:
 
 
 def slopes_between(z: int, low: int, high: int) -> tuple[int, int, int]:
-    """Of max(z, 0) from z to a place in [low, high], in units of 2**-64: the least, the greatest, the tangent's."""
-    unit, least, greatest = 1 << 64, 0, 1 << 64
-    if low < z:
-        least = ((max(low, 0) - max(z, 0)) << 64) // (low - z)
-    if high > z:
-        greatest = -(((max(z, 0) - max(high, 0)) << 64) // (high - z))
-    return (unit if low >= 0 else least), (greatest if high > 0 else 0), (unit if z > 0 else 0)
+    """Of max(z, 0) from z to places in [low, high], in units of 2**-64: least, greatest, and of a line below."""
+    unit = 1 << 64
+    if low >= 0 or high <= 0:
+        return (unit * (high > 0),) * 3
+    if z > 0:
+        return (z << 64) // (z - low), unit, unit
+    return 0, -((-high << 64) // (high - z)), 0
 
 
 def least_of(function: Callable[[Fraction], Fraction], places: list[Fraction]) -> Fraction:
