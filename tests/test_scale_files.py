@@ -237,6 +237,29 @@ def test_a_stray_file_among_parquet_files_is_named(folder, tmp_path):
     assert "notes.txt: expected nothing but Parquet files in" in " ".join(said.split())
 
 
+def test_a_part_is_read_as_it_was_written_though_a_column_has_the_name_of_the_key(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "row": pd.array([1, None, 3], dtype="Int64"),
+            "verdict": pd.Categorical(["x", "y", "x"]),
+            "advice": pd.Series(["a", None, "ü"], dtype="str"),
+            "cost": [1.5, np.nan, -np.inf],
+        },
+        index=pd.Index([7, 8, 9], name="row"),
+    )
+    like = frame.iloc[:0].astype({"verdict": "str"})
+    out = tmp_path / "out.parquet"
+    parts = _parts.Parts.of(out, "0" * 16, like)
+    with parts.growing() as keep:
+        keep(0, frame)
+        keep(1, frame[::-1])
+        pd.testing.assert_frame_equal(parts.read(0), frame)
+    schema = pq.read_schema(out)
+    assert schema.names == [*frame.columns, "__index_level_0__"]
+    assert "string" in str(schema.field("verdict").type)
+    assert pq.read_table(out)["__index_level_0__"].to_pylist() == [7, 8, 9, 9, 8, 7]
+
+
 def test_killed_and_resumed_it_writes_the_same_bytes(folder, monkeypatch):
     with started(folder, "killed.parquet") as process:
         while process.poll() is None and len(list(folder.glob(".killed*/0*"))) < 7:

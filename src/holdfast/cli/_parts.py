@@ -64,14 +64,14 @@ class Parts:
         """Keep a part, whole or not at all."""
         with whole_file(self.path(number)) as beside:
             if self.parquet:
-                _write_arrow(frame, self.like, beside)
+                _write_arrow(frame, beside)
             else:
                 frame.to_csv(beside, header=number == 0, lineterminator="\n")
 
     def read(self, number: int) -> Any:
         """A part that was kept."""
         if self.parquet:
-            return _read_arrow(self.path(number)).to_pandas()
+            return _keyed(_read_arrow(self.path(number)), self.like)
         names = [str(self.like.index.name), *self.like.columns]
         types = {name: dtype for name, dtype in self.like.dtypes.items() if dtype != "str"}
         options: dict[str, Any] = {"names": names, "index_col": 0, "dtype": types, "header": None}
@@ -83,7 +83,9 @@ class Parts:
         with self._held():
             beside = self.folder / "whole"
             compressed = self.out.name.lower().endswith(".gz")
-            whole: _Whole = _Parquet(beside) if self.parquet else _Csv(beside, compressed)
+            whole: _Whole = (
+                _Parquet(beside, self.like) if self.parquet else _Csv(beside, compressed)
+            )
             try:
                 yield partial(self._kept, whole)
             finally:
@@ -140,19 +142,16 @@ class Parts:
         run.flush()
 
 
-def _write_arrow(frame: pd.DataFrame, like: pd.DataFrame, path: Path) -> None:
-    """Quick to write and to read again: the result is what has to be small.
-
-    Categories stay what they are; that they are text in the result is said as Parquet files say it.
-    """
+def _write_arrow(frame: pd.DataFrame, path: Path) -> None:
+    """Quick to write and to read again: the result is what has to be small. Categories stay what they are."""
     import pyarrow  # type: ignore[import-untyped]
 
-    # A key goes by itself: beside it, every column that is converted would look its own name up among the keys.
-    key = pyarrow.array(frame.index)
-    schema = pyarrow.Schema.from_pandas(frame.head(1).astype(like.dtypes.to_dict()))
-    table = pyarrow.Table.from_pandas(frame.reset_index(drop=True), preserve_index=False)
-    said = {**schema.metadata, "ARROW:schema": base64.b64encode(schema.serialize())}
-    table = table.append_column(schema.names[-1], key).replace_schema_metadata(said)
+    # A key goes by itself: beside it, every column that is converted would look its own name up among the keys. And no
+    # threads: rows are judged on the other core.
+    table = pyarrow.Table.from_pandas(
+        frame.reset_index(drop=True), preserve_index=False, nthreads=1
+    )
+    table = table.append_column("", pyarrow.array(frame.index))
     with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as ipc:
         ipc.write_table(table)
 
@@ -164,6 +163,13 @@ def _read_arrow(path: Path) -> Any:
         return pyarrow.ipc.open_file(file).read_all()
 
 
+def _keyed(table: Any, like: pd.DataFrame) -> pd.DataFrame:
+    """What was written, with its key, which comes last."""
+    last = table.num_columns - 1
+    frame: pd.DataFrame = table.remove_column(last).to_pandas()
+    return frame.set_index(table.column(last).to_pandas().rename(like.index.name))
+
+
 class _Whole(Protocol):
     """The result as it grows."""
 
@@ -173,27 +179,34 @@ class _Whole(Protocol):
 
 
 class _Parquet:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, like: pd.DataFrame) -> None:
+        self.path, self.like = path, like
         self.writer: Any = None
+        self.names: list[str] = []
 
     def add(self, part: Path) -> None:
+        import pyarrow
         from pyarrow import parquet
 
         table = _read_arrow(part)
         if self.writer is None:
+            # Its schema says, as Parquet files do, which column is the key, and that categories are text.
+            first = _keyed(table.slice(0, 1), self.like).astype(self.like.dtypes.to_dict())
+            schema = pyarrow.Schema.from_pandas(first)
+            said = {**schema.metadata, "ARROW:schema": base64.b64encode(schema.serialize())}
+            self.names = schema.names
+            own = table.rename_columns(self.names).schema
             # Texts that come again and again are written once; a key is not one of them. Extremes are for numbers.
-            keys = table.schema.pandas_metadata["index_columns"]
-            texts = [one.name for one in table.schema if "string" in str(one.type)]
+            texts = [one.name for one in own if "string" in str(one.type)]
             self.writer = parquet.ParquetWriter(
                 self.path,
-                table.schema,
-                use_dictionary=[name for name in texts if name not in keys],
-                write_statistics=[name for name in table.schema.names if name not in texts],
+                own,
+                use_dictionary=[name for name in texts if name != self.names[-1]],
+                write_statistics=[name for name in self.names if name not in texts],
                 store_schema=False,
             )
-            self.writer.add_key_value_metadata(table.schema.metadata)
-        self.writer.write_table(table)
+            self.writer.add_key_value_metadata(said)
+        self.writer.write_table(table.rename_columns(self.names))
 
     def close(self) -> None:
         if self.writer is not None:

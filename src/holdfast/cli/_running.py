@@ -45,8 +45,12 @@ class Smallest:
     def add(self, values: pd.Series, counted: Bools) -> None:
         """Some more rows, of which those that are `counted`."""
         full = len(self.rows) == screens.SHOWN
-        few = counted & (values.to_numpy() <= (self.rows.iloc[-1] if full else np.inf))
-        least = values.iloc[np.flatnonzero(few)].nsmallest(screens.SHOWN)
+        few = np.flatnonzero(
+            counted & (values.to_numpy() <= (self.rows.iloc[-1] if full else np.inf))
+        )
+        if not few.size:
+            return
+        least = values.iloc[few].nsmallest(screens.SHOWN)
         both = least if self.rows.empty else pd.concat([self.rows, least])
         self.rows = both.nsmallest(screens.SHOWN)
 

@@ -76,7 +76,8 @@ class TableFile:
                     f"{self.path}: expected a column {column!r}, got {list(frame.columns)}{_hint(frame)}"
                 )
         frame = frame.rename_axis("row") if self.index is None else frame.set_index(self.index)
-        return frame.drop(columns=[name for name in self.drop if name != self.index])
+        others = [name for name in self.drop if name != self.index]
+        return frame.drop(columns=others) if others else frame
 
     def _parquet(self, size: int | None) -> Iterator[pd.DataFrame]:
         """Row groups as they come, cut into batches that do not depend on how large they are."""
@@ -100,8 +101,10 @@ class TableFile:
         if place >= 0:
             table = table.set_column(place, self.index, table.column(place).cast("string"))
         table = table.replace_schema_metadata(source.schema.metadata)
-        # Columns of a batch stay where they were decoded: whoever judges them has to put them together anyway.
-        frame: pd.DataFrame = table.to_pandas(split_blocks=size is not None)
+        # Columns of a batch stay where they were decoded: whoever judges them, on the other core, has to put them
+        # together anyway.
+        batch = size is not None
+        frame: pd.DataFrame = table.to_pandas(split_blocks=batch, use_threads=not batch)
         return frame
 
     def _csv(self, size: int | None) -> Iterator[pd.DataFrame]:
@@ -198,17 +201,21 @@ def _refuse_strays(folder: Path) -> None:
 
 def _row_groups(source: Any) -> Iterator[Any]:
     """Its record batches, a row group after the other: they may be large."""
+    import pyarrow
     from pyarrow import dataset as arrow
 
-    # A copy of the file's bytes in memory pays off only where they come from far away.
-    read = arrow.ParquetFragmentScanOptions(pre_buffer=False)
+    options = {
+        "schema": source.schema,
+        # The other core has rows to judge.
+        "use_threads": False,
+        # A copy of the file's bytes in memory pays off only where they come from far away.
+        "fragment_scan_options": arrow.ParquetFragmentScanOptions(pre_buffer=False),
+        # Memory that the next row group finds again: Arrow's own would have been given back to the system by then.
+        "memory_pool": pyarrow.system_memory_pool(),
+    }
     for fragment in source.get_fragments():
         for group in fragment.split_by_row_group():
-            # The other core has rows to judge.
-            table = group.to_table(
-                schema=source.schema, use_threads=False, fragment_scan_options=read
-            )
-            yield from table.to_batches()
+            yield from group.to_table(**options).to_batches()
 
 
 def _csv_parts(path: Path, size: int | None, **options: Any) -> Iterator[pd.DataFrame]:
@@ -265,9 +272,8 @@ def own_columns(
     names = list(model.feature_names or ())
     if names or space is not None:
         return frame[names] if names and set(names) <= set(frame.columns) else frame
-    frame = frame.drop(
-        columns=[name for name in map(partial(advice_name, frame), ADDED) if name is not None]
-    )
+    added = [name for name in map(partial(advice_name, frame), ADDED) if name is not None]
+    frame = frame.drop(columns=added) if added else frame
     expected = model.classifier.n_features
     if model.preprocess is None and len(frame.columns) != expected:
         raise InvalidInputError(

@@ -180,7 +180,7 @@ def _checked(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
         raise InvalidInputError(
             f"batch: expected the column {missing[0]!r}, got {list(frame.columns)}"
         )
-    frame = frame[list(like.columns)]
+    frame = frame if frame.columns.equals(like.columns) else frame[list(like.columns)]
     changed = {}
     for name in like.columns[frame.dtypes.to_numpy() != like.dtypes.to_numpy()]:
         came, expected = _kind(frame[name].dtype), _kind(like[name].dtype)
