@@ -18,7 +18,7 @@ from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Floats, Ints, Network, Pair
 from holdfast._progress import Advance
 from holdfast._trees import TreeEnsemble
-from holdfast.bounds._layers import forward_error, margins_for
+from holdfast.bounds._layers import margins_for
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import HoldfastError
 from holdfast.importers import Model
@@ -125,8 +125,7 @@ class Margins:
             return logits[:, [target]] - np.delete(logits, target, axis=1), error
         prepared = self.engine.prepared(target)
         prepared.error(points)
-        error = forward_error(prepared.norms, np.abs(points).max(axis=1))
-        return np.asarray(prepared.today(points)), np.asarray(error)
+        return np.asarray(prepared.today(points)), prepared.rounding(points)
 
     def exactly(self, point: Floats, target: int) -> list[tuple[Fraction, bool]]:
         """The margin over each rival as a fraction, and whether a tie with it is lost."""

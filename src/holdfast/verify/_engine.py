@@ -98,6 +98,10 @@ class PreparedTarget:
             return self.interval(points)
         return array_namespace(points).stack([one.least(points) for one in self.layers], axis=1)
 
+    def rounding(self, points: Floats) -> Floats:
+        """How far rounding may carry the margins of each row."""
+        return np.asarray(forward_error(self.norms, np.abs(points).max(axis=1)))
+
     def passed(self, network: Callable[[Array], Array], points: Floats) -> Pair:
         """What a pass makes of points, (n, k), and how far rounding may carry it, (n,)."""
         margins, error = np.empty((len(points), len(self.margins))), np.empty(len(points))
@@ -226,7 +230,6 @@ class Engine:
                 before = job.left.size
                 if step.run and before and not deadline.over:
                     step.run(job, deadline)
-                    job.left = job.left[job.outcome.verdict[job.left] == 0]
                     advance(before - job.left.size)
         if len(jobs) == 1:
             outcome = jobs[0][1].outcome
@@ -273,7 +276,7 @@ class Engine:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
         prepared, hidden = PreparedTarget(self, [margin]), self.network.hidden
         layers, n = prepared.layers[0], points.shape[0]
-        error = np.asarray(forward_error(prepared.norms, np.abs(points).max(axis=1)))
+        error = prepared.rounding(points)
         if self.ball:
             lower = balls.least_margins(self.network, self.changes, points, [margin])[:, 0]
             return lower, np.full(n, np.inf) if hidden else lower + 4.0 * error
@@ -317,16 +320,18 @@ class Job:
         self.engine, self.prepared, self.points, self.keep = engine, prepared, points, keep
         n, k = points.shape[0], len(prepared.margins)
         self.outcome = Outcome.empty(n)
-        # The rows that were open when the last stage had ended; none is ever opened again.
-        self.left = np.arange(n)
         # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
         self.searches: list[tuple[int, Rows, Search]] = []
 
+    @property
+    def left(self) -> Rows:
+        """The rows that are not settled."""
+        return np.flatnonzero(self.outcome.verdict == 0)
+
     def open(self, k: int) -> Rows:
         """The rows that are not settled and whose k-th margin is not proven."""
-        waiting = (self.outcome.verdict[self.left] == 0) & ~self.proven[self.left, k]
-        return np.asarray(self.left[waiting])
+        return np.flatnonzero((self.outcome.verdict == 0) & ~self.proven[:, k])
 
     def prove(
         self, rows: Rows, k: int, lower: Floats, stage: Stage, *, proven: bool = False
@@ -399,7 +404,7 @@ def _attack(job: Job, deadline: Deadline) -> None:
         for suspected in (True, False) if prepared.suspects else (False,):
             for rows in cut(job.open(k), engine.chunk):
                 points = job.points[rows]
-                error = np.asarray(forward_error(prepared.norms, np.abs(points).max(axis=1)))
+                error = prepared.rounding(points)
                 there = engine.convert(points)
                 if suspected:
                     chosen, network = prepared.suspects[k]
@@ -418,9 +423,9 @@ def _linear(job: Job, deadline: Deadline) -> None:
             if deadline.over:
                 return
             points = job.points[rows]
-            error = np.asarray(forward_error(layers.norms, np.abs(points).max(axis=1)))
-            # Broken is what the search itself meets: what reached `upper` may be of another margin, or too near to 0.
-            upper = np.maximum(job.outcome.upper[rows], -WITNESS_SAFETY * error)
+            error = job.prepared.rounding(points)
+            # Broken is what the search itself meets: what is known already may be of another margin.
+            upper = np.full(rows.size, np.inf)
             search = Search(layers, engine.convert(points), upper, error, keep=job.keep)
             search.root_bounds()
             _take_over(job, k, rows, search, Stage.LINEAR)
