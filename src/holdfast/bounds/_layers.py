@@ -107,6 +107,16 @@ class Layer:
         below, above = self.sides(values, today=center)
         return center + side * xp.where(side < 0.0, center - below, above - center)
 
+    def share(self, values: Array, z: Array, relu: bool) -> Array:
+        """How far on which side z is, or what the activation hands on of it, -1 to 1: what `on_side` takes."""
+        xp, center = array_namespace(values), self.today(values)
+        bottom, top = self.sides(values, today=center)
+        reach = xp.where(z < center, center - bottom, top - center)
+        share = xp.where(reach > 0.0, (z - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
+        share = xp.where(z >= activated(top, relu), 1.0, share)
+        share = xp.where(z <= activated(bottom, relu), -1.0, share)
+        return xp.minimum(xp.maximum(share, -1.0), 1.0)
+
     def pull(self, lower: Array, upper: Array) -> Line:
         """c (None for 0), d and the constant of  lower L + upper U  for the layer before; multipliers (n, ..., out)."""
         scale = one_scale = self.scale

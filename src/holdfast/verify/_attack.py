@@ -55,13 +55,6 @@ def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
 
     Of later neurons `low` says whether they are on the low side, or it is their sides already.
     """
-    xp = array_namespace(points)
-    first = layers.hidden[0]
-    center = first.today(points)
-    bottom, top = first.sides(points, today=center)
-    reach = xp.where(corner < center, center - bottom, top - center)
-    share = xp.where(reach > 0.0, (corner - center) / xp.where(reach > 0.0, reach, 1.0), 0.0)
-    share = xp.where(corner >= activated(top, layers.relus[0]), 1.0, share)
-    share = xp.where(corner <= activated(bottom, layers.relus[0]), -1.0, share)
+    xp, share = array_namespace(points), layers.hidden[0].share(points, corner, layers.relus[0])
     low = 1.0 - 2.0 * xp.astype(low, share.dtype) if low.dtype == xp.bool else low
-    return xp.concat([xp.minimum(xp.maximum(share, -1.0), 1.0), low], axis=1)
+    return xp.concat([share, low], axis=1)

@@ -158,12 +158,10 @@ class _Case:
             most = values[i]
             if i:
                 before = activated(z, self.layers.relus[i - 1])[None, :]
-                (center,), (below,), (above,) = layer.today(before), *layer.sides(before)
-                reach = np.where(most < center, center - below, above - center)
-                share = np.clip((most - center) / np.where(reach > 0.0, reach, 1.0), -1.0, 1.0)
+                share = layer.share(before, most[None, :], relu)
                 share = np.where(np.abs(share) > 1.0 - 1e-7, np.sign(share), share)
-                chosen.append(np.where((most <= 0.0) & relu, -1.0, share))
-                (z,) = layer.on_side(before, chosen[-1][None, :])
+                (z,) = layer.on_side(before, share)
+                chosen.append(share[0])
                 if relu:
                     most = layer.sides(values[i - 1][None, :], plus[i - 1][None, :])[1][0]
             if i or not relu:
