@@ -24,7 +24,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -572,7 +572,7 @@ def main() -> None:
     ]
     forge(options.forgeries // 2, options.seed, made, tally)
     forge(options.forgeries - options.forgeries // 2, options.seed + 1, rare or made, tally)
-    for more in count(2):
+    for more in range(2, 1_000):
         missing = options.forgeries - tally.forged.total()
         if missing <= 0:
             break
