@@ -158,7 +158,7 @@ class _Case:
             most = values[i]
             if i:
                 before = activated(z, self.layers.relus[i - 1])[None, :]
-                share = layer.share(before, most[None, :], relu)
+                share: Floats = layer.share(before, most[None, :], relu)
                 share = np.where(np.abs(share) > 1.0 - 1e-7, np.sign(share), share)
                 (z,) = layer.on_side(before, share)
                 chosen.append(share[0])
