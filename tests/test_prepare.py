@@ -158,3 +158,21 @@ def test_a_search_does_not_look_at_the_rows_beside(monkeypatch, batch):
         for name in ("margin_lower", "margin_upper"):
             ours, theirs = getattr(part, name), getattr(whole, name)[rows]
             np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("hidden", [(), (6,), (6, 5)], ids=str)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_row_is_settled_as_alone_beside_one_that_is_far_larger(hidden, outputs):
+    """Margins near 0, that the rounding of the large row would hide."""
+    rng = np.random.default_rng([9, len(hidden), outputs])
+    network = random_network(rng, 3, hidden, outputs, awkward=False)
+    X = rng.normal(0.0, 1.0, (1, 3)) * 10.0 ** rng.uniform(-12.0, 0.0, (60, 1))
+    still = [np.zeros_like(bias) for bias in network.biases]
+    network = network.with_parameters(network.weights, still)
+    changes = hf.PlausibleChanges(1e-5, biases=False)
+    ready, beside = hf.prepare(network, changes), np.concatenate([X, np.full((1, 3), 1e14)])
+    for target in range(max(outputs, 2)):
+        alone = [ready.certify(x[None], target) for x in X]
+        together = ready.certify(beside, target)
+        for name in ("verdict", "decided_by"):
+            assert getattr(together, name)[:60].tolist() == [getattr(one, name)[0] for one in alone]

@@ -12,7 +12,10 @@ import pytest
 from scipy.optimize import brentq
 
 import holdfast as hf
+from holdfast.bounds._layers import margins_for
 from holdfast.verify import CertifiedRadius
+from holdfast.verify._engine import Engine, PreparedTarget
+from holdfast.verify._radius import _Rays
 from oracle import (
     exact_class,
     inside_exactly,
@@ -263,3 +266,20 @@ def test_a_rival_that_nothing_brings_near_does_not_hold_the_others_back():
             hf.certify(network, points[[widest]], target, hf.PlausibleChanges(delta)).verdict[0]
             is verdict
         )
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e8, 1e17, 1e30])
+@pytest.mark.parametrize("radius", [1e-3, 1.0, 1e12, 1e20, 1e35])
+def test_the_allowance_for_rounding_is_that_of_the_box_of_the_radius(weight: float, radius: float):
+    """Whatever is far smaller than the other: parameters or changes."""
+    network, X = random_network(np.random.default_rng(8), 3, (4, 3), 3), np.ones((2, 3))
+    network = network.with_parameters([w * weight for w in network.weights], network.biases)
+    with np.errstate(over="ignore", invalid="ignore"):
+        box = PreparedTarget(Engine(network, hf.PlausibleChanges(radius)), margins_for(network, 0))
+        expected = box.rounding(X)
+        got = _Rays(Engine(network, hf.PlausibleChanges(1.0)), 0, 1e-6, X)._error(
+            np.arange(2), np.full(2, radius)
+        )
+    assert (got >= expected * (1.0 - 1e-9)).all()
+    if radius <= 1e20:
+        np.testing.assert_allclose(got, expected, rtol=1e-9)

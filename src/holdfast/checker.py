@@ -1125,7 +1125,7 @@ class Ball:
     def length(self, parts: list[Fraction]) -> Fraction:
         """||s||_q, rounded up."""
         one = max(part.denominator for part in parts)
-        return self.dual([int(part * one) for part in parts], one)
+        return self.dual([math.ceil(part * one) for part in parts], one)
 
     def reach(self, row: Row, own: Fraction) -> Fraction:
         """How far  row v'  can fall while the row moves, too: all layers together, or each value in its range."""
