@@ -307,6 +307,14 @@ def test_malformed_certificates_are_rejected_and_never_crash(example):
         except checker.CheckError:
             continue
         assert not checker.check(changed, model).accepted, (key, node[key])
+    for key in document["changes"]:
+        for thing in (thing for thing in junk if document["changes"][key] != thing):
+            changed = {**document, "changes": {**document["changes"], key: thing}}
+            try:
+                changed["id"] = checker.sha256({**changed, "id": ""})
+            except checker.CheckError:
+                continue
+            assert not checker.check(changed, model).accepted, (key, thing)
     for thing in (None, [], "certificate", {}, 7):
         assert not checker.check(thing, model).accepted
 

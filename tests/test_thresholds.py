@@ -22,9 +22,11 @@ from sklearn.svm import SVC, LinearSVC
 
 import holdfast as hf
 from holdfast import checker, metrics
+from holdfast.errors import InvalidInputError
 from holdfast.importers._thresholds import offsets
 from holdfast.presentation.report._beside import chances
 from holdfast.promises import promise_expiry
+from holdfast.verify._exact import parameters
 
 
 @pytest.fixture(scope="module")
@@ -498,3 +500,18 @@ def test_thresholds_may_come_as_an_array(table) -> None:
     assert loaded.at(np.array([0.2, 0.3, 0.5])) is loaded
     with pytest.raises(hf.HoldfastError, match="for each of the classes"):
         hf.load_model(model, pd.Series([0.2, 0.3, 0.5]))
+
+
+def test_a_threshold_that_rounding_would_lose_is_refused():
+    """By holdfast, and by the checker, whatever a certificate says of it."""
+    network = hf.Network([[[-(2.0**54), 0.5]]], [[2.0**54]])
+    with pytest.raises(InvalidInputError, match="threshold: expected a model whose last biases"):
+        hf.certify(network, [[1.0, 1.0]], 1, hf.PlausibleChanges(0.01), threshold=0.7)
+    model = checker.PlainModel.read(parameters(network))
+    (off,) = offsets(0.7)
+    with pytest.raises(checker.CheckError, match="too large for"):
+        model.at({"probability": 0.7, "offsets": [off]})
+    # A logit that is another one by a trillionth is another threshold.
+    with pytest.raises(checker.CheckError, match="expected the logits"):
+        checker.read_offsets({"probability": 0.7, "offsets": [off - 1e-12]}, 1)
+    assert checker.read_offsets({"probability": 0.7, "offsets": [off]}, 1) == [off]

@@ -110,6 +110,8 @@ _TREES = {
 }
 # The probability from which on the model's user says class 1, or one for each class; and what it takes off each logit.
 _THRESHOLD = {"probability": Any, "offsets": [float]}
+# What rounding may take from an offset where it is taken off a network's bias.
+_LOST_AT_MOST = 1e-9
 _UNMOVED = {"leaves": 0.0, "thresholds": 0.0, "dropped": 0, "factor": 1.0}
 _CHANCE = {"broken": float, "models": int, "probability": Any, "how": str}
 _PART = {"rival": int, "method": str, "bound": float}
@@ -266,7 +268,7 @@ def _policy(certificate: dict[str, Any]) -> str:
         else f"the threshold {chance!r}"
         + " on the first class" * ("first" in certificate["threshold"])
     )
-    return f" at {where}" + (
+    return f" at {where}, to within {_LOST_AT_MOST!r} of log-odds" + (
         ""
         if low_high is None
         else f", as hard as any from {low_high[0]!r} to {low_high[1]!r} or harder"
@@ -313,7 +315,8 @@ def _which(changes: dict[str, Any]) -> str:
             f"times {factor!r},"
         )
     delta, norm, biases = (changes[name] for name in ("delta", "norm", "biases"))
-    layered, own = isinstance(delta, list), isinstance(delta, list) and isinstance(delta[0], list)
+    layered = isinstance(delta, list)
+    own = layered and any(isinstance(part, list) for part in delta)
     how = ("layer by layer " if layered and not own else "") + (
         "each" if norm == "inf" else "together"
     )
@@ -451,12 +454,17 @@ class PlainModel:
         return tuple(tuple((*row, b) for row, b in zip(*pair, strict=True)) for pair in pairs)
 
     def at(self, threshold: Any) -> PlainModel:
-        """The model that decides at a threshold, as a certificate states it: its logits less a constant."""
+        """The model that decides at a threshold: a constant is taken off its last biases, rounded to floats."""
         if threshold is None:
             return self
         _check_first(threshold, False)
         offsets = read_offsets(threshold, len(self.biases[-1]))
         last = [bias - offset for bias, offset in zip(self.biases[-1], offsets, strict=True)]
+        for moved, bias, offset in zip(last, self.biases[-1], offsets, strict=True):
+            if abs(Fraction(moved) - Fraction(bias) + Fraction(offset)) > _LOST_AT_MOST:
+                raise CheckError(
+                    f"threshold.offsets: the model's bias {bias} is too large for {offset}"
+                )
         return PlainModel(self.weights, [*self.biases[:-1], last], self.activations, self.classes)
 
     @cached_property
@@ -485,9 +493,12 @@ def read_offsets(threshold: Any, logits: int) -> list[float]:
             raise CheckError(
                 f"threshold.probability: expected one between 0 and 1, or one a class, got {shares}"
             )
-        logs = [math.log(p) - (0.0 if isinstance(chance, list) else math.log1p(-p)) for p in shares]
+        less = [0.0 if isinstance(chance, list) else math.log1p(-p) for p in shares]
+        logs = [math.log(p) - part for p, part in zip(shares, less, strict=True)]
         logs = [-log for log in logs] if "first" in threshold else logs
-        if any(abs(a - b) > 1e-12 * (1.0 + abs(b)) for a, b in zip(offsets, logs, strict=True)):
+        # Logarithms differ by no more than their last digits from machine to machine.
+        near = [1e-15 * (abs(math.log(p)) + abs(b)) for p, b in zip(shares, less, strict=True)]
+        if any(abs(a - b) > c for a, b, c in zip(offsets, logs, near, strict=True)):
             raise CheckError(
                 f"threshold.offsets: expected the logits {logs} of the probability, got {offsets}"
             )

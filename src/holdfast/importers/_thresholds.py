@@ -3,7 +3,8 @@
     two classes      class 1 iff p_1 >= t          the logit less log(t / (1 - t))
     several          the class with the greatest p_k / t_k          each logit less log(t_k)
 
-The second is the first where there are two classes and the thresholds are (1 - t, t).
+The second is the first where there are two classes and the thresholds are (1 - t, t). A network at a threshold is a
+network: its last biases are the floats nearest to what is left of them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ from holdfast.errors import InvalidInputError
 # A probability for two classes; for several one for each, in the model's order.
 Threshold = float | tuple[float, ...]
 HALF = 0.5
+# What rounding may take from the constant before a model is refused, as in `holdfast.checker`.
+LOST_AT_MOST = 1e-9
 
 
 def check_threshold(threshold: Any, classifier: Classifier | None = None) -> Threshold:
@@ -121,5 +125,11 @@ def lowered(
     if isinstance(classifier, Scored):
         return classifier.at(off, threshold)
     assert isinstance(classifier, Network)
-    biases = [*classifier.biases[:-1], classifier.biases[-1] - np.array(off)]
-    return classifier.with_parameters(classifier.weights, biases)
+    last = classifier.biases[-1] - np.array(off)
+    for moved, bias, less in zip(last.tolist(), classifier.biases[-1].tolist(), off, strict=True):
+        if abs(Fraction(moved) - Fraction(bias) + Fraction(less)) > LOST_AT_MOST:
+            raise InvalidInputError(
+                f"threshold: expected a model whose last biases can be lowered by {less:g}, got {bias:g}, too large to "
+                "keep that apart"
+            )
+    return classifier.with_parameters(classifier.weights, [*classifier.biases[:-1], last])
