@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.generators import GCE, Robust, explain
+from holdfast.generators._base import Proposals, Task
 from holdfast.generators._closest import Closest
 from holdfast.generators._mce import MCE
 from odd_worlds import odd_world
@@ -145,6 +148,37 @@ def test_robust_mce_is_never_cheaper_than_closest() -> None:
             assert ours.found[0]
             assert ours.cost_l1[0] <= theirs.cost_l1[0] + CLOSE, f"world {seed}"
     assert compared >= 3
+
+
+class Watched(MCE):
+    """Asks each question twice: beginning at the last answer, and from nothing."""
+
+    rounds: ClassVar[list[tuple[Task, Proposals, Proposals]]] = []
+
+    def propose(self, task: Task) -> Proposals:
+        both = super().propose(task), super().propose(replace(task, last=None))
+        self.rounds.append((task, *both))
+        return both[0]
+
+
+@pytest.mark.parametrize("space", ["continuous", "mixed"])
+def test_rounds_begin_at_the_last_answer_and_end_where_they_would_without(space: str) -> None:
+    case, began = make_case("two layers", space, n_people=4), 0
+    Watched.rounds.clear()
+    generator = Robust(Watched(raise_by=0.03), max_rounds=5)
+    explain(
+        case.network, case.people, target=case.target, changes=case.changes, generator=generator,
+        space=case.space,
+    )  # fmt: skip
+    for task, ours, plain in Watched.rounds:
+        assert ours.found.tolist() == plain.found.tolist()
+        began += 0 if task.last is None else int(np.isfinite(task.last).all(axis=1).sum())
+        assert task.space.cost_l1(
+            ours.points[ours.found], task.factuals[ours.found]
+        ) == pytest.approx(
+            task.space.cost_l1(plain.points[ours.found], task.factuals[ours.found]), abs=CLOSE
+        )
+    assert began >= 4
 
 
 def test_one_hot_labels_stay_labels() -> None:

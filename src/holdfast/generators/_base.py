@@ -53,6 +53,8 @@ class Task:
         Called with the number of rows just finished, to move a progress bar.
     frame
         The caller's table: the people in the caller's columns and units, and whatever other columns it has.
+    last
+        (n, d) answers to a softer demand, from which a search may begin; NaN where there was none.
     """
 
     model: Model
@@ -64,6 +66,7 @@ class Task:
     seed: int = 0
     time_limit: float | None = None
     advance: Advance = no_bar
+    last: Floats | None = None
 
     def __len__(self) -> int:
         return int(self.targets.shape[0])
@@ -95,6 +98,7 @@ class Task:
             targets=self.targets[rows],
             frame=self.frame.iloc[rows],
             people=self.people.take(rows),
+            last=None if self.last is None else self.last[rows],
         )
 
     def deadline(self, n_rows: int) -> Deadline:

@@ -98,7 +98,7 @@ class CuttingPlanes:
             # Its own points span the hull, and each of them is accepted.
             self._offer(self.limits.hull, judged=True)
         else:
-            descent = Descent(self.judge, self.space, self.person, self.domain)
+            descent = Descent(self.judge, self.space, self.person, self.domain, self.limits.last)
             descent.run(self.deadline)
             critics = descent.critics[-2:]
             if descent.trail:

@@ -28,6 +28,8 @@ _ROUNDS = 16
 # Slopes flatten out on the way: each round asks for so much more.
 _OVERSHOOT = 1.2
 _FRACTIONS = np.array([1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05])
+# The answer to a softer demand, and further out on the same way.
+_FURTHER = np.linspace(1.0, 1.6, 13)
 _WALKS = 8
 _WORTH = 1e-3
 
@@ -36,14 +38,15 @@ _WORTH = 1e-3
 class Descent:
     """One person's search for a start.
 
-    `trail` is what seemed accepted on the way, cheaper and cheaper, none of it proven; `critics` are the models that
-    were the most critical on the way, newest last.
+    `last` is the answer to a softer demand, if there was one. `trail` is what seemed accepted on the way, cheaper and
+    cheaper, none of it proven; `critics` are the models that were the most critical on the way, newest last.
     """
 
     judge: Judge
     space: FeatureSpace
     person: Rows
     domain: Domain
+    last: Floats | None = None
     trail: list[Floats] = field(default_factory=list)
     critics: list[Network] = field(default_factory=list)
     cost: float = np.inf
@@ -51,10 +54,12 @@ class Descent:
     def run(self, deadline: Deadline) -> None:
         """Out to an accepted point, and back to cheaper ones."""
         x, overshoot = self.domain.own, 1.0
+        if self.last is not None:
+            self._offer(x + _FURTHER[:, None] * (self.last - x))
         for _ in range(_ROUNDS):
-            x = self._offer(self._step_from(x, overshoot)[None, :])[0]
             if self.trail or deadline.over:
                 break
+            x = self._offer(self._step_from(x, overshoot)[None, :])[0]
             overshoot *= _OVERSHOOT
         for _ in range(_WALKS if self.trail else 0):
             before = self.cost

@@ -92,6 +92,8 @@ def _search(
         if not len(hull):
             return None, "none of the plausible points is robust within the constraints", np.nan
         limits = replace(limits, hull=hull)
+    if task.last is not None and np.isfinite(task.last).all():
+        limits = replace(limits, last=task.last[0])
     deadline = task.deadline(1)
     point, bound = judge.search(task.space, person, limits, deadline)
     reason = ""

@@ -72,7 +72,7 @@ class Robust(Generator):
         for n_rounds in range(1, self.max_rounds + 1):
             for demand in np.unique(step[open_]).tolist():
                 rows = np.flatnonzero(open_ & (step == demand))
-                part = replace(task.take(rows), advance=no_bar)
+                part = replace(task.take(rows), advance=no_bar, last=kept.points[rows])
                 judged = finish(
                     part, (self.base.harder(demand) if demand else self.base).propose(part)
                 )

@@ -29,10 +29,13 @@ class PointLimits:
         How many columns may change, or None.
     hull
         Points (k, d) whose convex hull the answer has to lie in, or None.
+    last
+        No limit, but the answer to a softer demand, which lies on the way; or None.
     """
 
     max_changed: int | None = None
     hull: Floats | None = None
+    last: Floats | None = None
 
 
 NO_LIMITS = PointLimits()
