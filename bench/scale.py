@@ -6,6 +6,7 @@
     python bench/scale.py spark --rows 200000            mapInArrow: the same answers; so does `ray`
     python bench/scale.py curves                         all that follow, and docs/images/cost.png
     python bench/scale.py rates                          rows a second of certify, RNCE and Closest on one core
+    python bench/scale.py shares                         what they spend it on
     python bench/scale.py workers                        one worker and two: explain(Closest), radius, certify
     python bench/scale.py picture                        docs/images/scale.png, out of `rates` and `workers`
 
@@ -38,7 +39,7 @@ import holdfast as hf
 from cases import TARGET, case
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "scale.md"
+PAGE, HOUSE = ROOT / "docs" / "scale.md", Path(hf.__file__).parent
 HIDDEN, CHANGES = (20, 20), hf.PlausibleChanges(0.01)
 # Rows that are written at once, and rows of a partition.
 BLOCK = 2**17
@@ -63,9 +64,12 @@ class Bench:
         print(line, flush=True)
         self.said.append(line)
 
-    def write_page(self) -> None:
-        """What was said, at its place in docs/scale.md, below the command that says it."""
-        self.write_block(self.options.part, "".join(f"- {line}\n" for line in self.said))
+    def run(self, part: Callable[[Bench], None]) -> None:
+        """Measure one part; what it says goes to its place in docs/scale.md, below the command that says it."""
+        self.said = []
+        part(self)
+        if self.said:
+            self.write_block(part.__name__, "".join(f"- {line}\n" for line in self.said))
 
     def write_block(self, name: str, content: str) -> None:
         """A part of docs/scale.md between its two marks; at the end, where it has none yet."""
@@ -116,6 +120,21 @@ class Bench:
         return hf.over_batches(
             "explain", self.network, self.block(0, 1), keep=["id"], target=TARGET, changes=CHANGES, generator=generator
         )  # fmt: skip
+
+    def verbs(self) -> Iterator[tuple[str, pd.DataFrame, Callable[[], None]]]:
+        """certify, RNCE and Closest, each with its rows and what works through them; whatever is read once is read."""
+        for what, function, rows, size in (
+            ("certify", self.certify(), pd.concat(self.blocks(8 * BLOCK)), BLOCK),
+            ("RNCE", self.explain(hf.RNCE(self.points)), self.rejected(self.options.people), 256),
+            ("Closest", self.explain(hf.Closest()), self.rejected(self.options.closest), 256),
+        ):
+            function(rows.head(2))
+
+            def run(function: Any = function, rows: pd.DataFrame = rows, size: int = size) -> None:
+                for start in range(0, len(rows), size):
+                    function(rows[start : start + size])
+
+            yield what, rows, run
 
     def rejected(self, n: int) -> pd.DataFrame:
         """People whom the network does not accept."""
@@ -335,19 +354,11 @@ def digits(value: float, count: int) -> str:
 
 def rates(bench: Bench) -> None:
     """Processor time a row on one core."""
-    frame = pd.concat(bench.blocks(8 * BLOCK))
     measured = {}
     table = "| | rows measured | time a row | core-hours for 10⁶ | 10⁸ | 10⁹ |\n|---|---|---|---|---|---|\n"
-    for what, function, rows in (
-        ("certify", bench.certify(), frame),
-        ("RNCE", bench.explain(hf.RNCE(bench.points)), bench.rejected(bench.options.people)),
-        ("Closest", bench.explain(hf.Closest()), bench.rejected(bench.options.closest)),
-    ):
-        function(rows.head(2))
-        size = BLOCK if what == "certify" else 256
+    for what, rows, run in bench.verbs():
         started = time.process_time()
-        for start in range(0, len(rows), size):
-            function(rows[start : start + size])
+        run()
         each = (time.process_time() - started) / len(rows)
         measured[what] = each, len(rows)
         hours = [digits(each * count / 3600, 2) for count in (1e6, 1e8, 1e9)]
@@ -356,6 +367,71 @@ def rates(bench: Bench) -> None:
         table += f"| {what} | {len(rows):,} | {cost} | {' | '.join(hours)} |\n"
     bench.write_block("rates table", table)
     kept(bench, rates=measured)
+
+
+# Where the time goes: the stages of the engine, or the rooms of the house, in words.
+STAGES = {
+    "_plain": "forward pass and interval bound",
+    "_attack": "attack",
+    "_linear": "linear bound",
+    "_branch": "branch and bound",
+}
+ROOMS = {
+    "milp": "programs, in HiGHS for the most part",
+    "verify": "asking the engine about points",
+    "generators": "choosing among rows or points",
+    "features": "between the table and the model's variables",
+}
+
+
+def shares(bench: Bench) -> None:
+    """What certify spends its time on, by stages of the engine; RNCE and Closest, by rooms of the house."""
+    for what, _, run in bench.verbs():
+        total, spent = sampled(run, by_stage if what == "certify" else by_room)
+        most = sorted(spent.items(), key=lambda item: -item[1])
+        bench.say(f"{what}: " + ", ".join(f"{name} {own / total:.0%}" for name, own in most))
+
+
+def by_stage(stack: list[tuple[str, str]]) -> str:
+    """The stage of the engine that is at work."""
+    return next((STAGES[name] for _, name in stack if name in STAGES), "the table, in and out")
+
+
+def by_room(stack: list[tuple[str, str]]) -> str:
+    """The room of whoever is at work; numpy and HiGHS work for the room that called them."""
+    rooms = (room.replace("bounds", "verify") for room, _ in stack)
+    return next((ROOMS[room] for room in rooms if room in ROOMS), "the table, in and out")
+
+
+def sampled(
+    run: Callable[[], None], label: Callable[[list[tuple[str, str]]], str]
+) -> tuple[float, dict[str, float]]:
+    """Processor time of a run, and of each label that the stack got a few hundred times a second.
+
+    A signal waits until a call into C is over: what has passed since the last one belongs to that call.
+    """
+    spent: dict[str, float] = {}
+    last = started = time.process_time()
+
+    def look(_: int, frame: Any) -> None:
+        nonlocal last
+        stack = []
+        while frame is not None:
+            where = Path(frame.f_code.co_filename)
+            if where.is_relative_to(HOUSE):
+                stack.append((where.relative_to(HOUSE).parts[0], frame.f_code.co_name))
+            frame = frame.f_back
+        now, name = time.process_time(), label(stack)
+        spent[name], last = spent.get(name, 0.0) + now - last, now
+
+    before = signal.signal(signal.SIGPROF, look)
+    signal.setitimer(signal.ITIMER_PROF, 0.003, 0.003)
+    try:
+        run()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+    return time.process_time() - started, spent
 
 
 def workers(bench: Bench) -> None:
@@ -451,12 +527,13 @@ def curves(bench: Bench) -> None:
     """Over rows, features, width, depth and delta, and over workers: both pictures of docs/scale.md."""
     command = [sys.executable, str(ROOT / "bench" / "cost.py"), "--data", str(bench.options.data)]
     subprocess.run([*command, "--store", str(bench.store)], check=True)
-    for run in (rates, workers, picture):
-        run(bench)
+    for part in (rates, shares, workers, picture):
+        bench.run(part)
 
 
 PARTS = {
-    run.__name__: run for run in (file, kills, dask, spark, ray, curves, rates, workers, picture)
+    run.__name__: run
+    for run in (file, kills, dask, spark, ray, curves, rates, shares, workers, picture)
 }
 
 
@@ -476,10 +553,7 @@ def main() -> None:
     parser.add_argument("--radii", type=int, default=20_000, help="rows for radius")
     parser.add_argument("--times", type=int, default=10, help="kills")
     options = parser.parse_args()
-    bench = Bench(options)
-    PARTS[options.part](bench)
-    if bench.said:
-        bench.write_page()
+    Bench(options).run(PARTS[options.part])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -37,10 +38,10 @@ def readable(feature: Feature, number: float, notes: Notes) -> str:
         word = notes.word(feature.name, label)
         return ("no", "yes")[label] if isinstance(label, bool) and word == str(label) else word
     rounded = round(number, _MOST_DECIMALS)
-    digits = np.format_float_positional(abs(rounded), trim="-")
-    whole, _, fraction = digits.partition(".")
-    text = f"{'-' if number < 0 else ''}{int(whole):,}{'.' if fraction else ''}{fraction}"
-    text += "%" if feature.unit in PERCENT else ""
+    text = f"{abs(rounded):,}".removesuffix(".0")
+    # Very large and very small ones have an exponent.
+    text = f"{Decimal(text):,f}" if "e" in text else text
+    text = f"{'-' if number < 0 else ''}{text}{'%' if feature.unit in PERCENT else ''}"
     return text if rounded == number else f"about {text}"
 
 
