@@ -911,6 +911,11 @@ def test_a_refitted_scaler_outside_delta_gives_what_reading_every_row_again_give
             network = centred(
                 random_network(new_space.n_variables, seed, hidden, outputs), new_space, lender.promised
             )  # fmt: skip
+            if kind == "far away" and threshold != 0.5:
+                # Nothing that is as small as a threshold can be taken off a bias of 10^8.
+                with pytest.raises(InvalidInputError, match="too large to keep that apart"):
+                    audit(ledger, network, space=new_space, threshold=threshold)
+                continue
             quick = audit(ledger, network, space=new_space, threshold=threshold)
             assert sum(n_read) < len(quick) / 2, "the rows were read again"
             with monkeypatch.context() as patch:

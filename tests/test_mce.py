@@ -161,9 +161,14 @@ class Watched(MCE):
         return both[0]
 
 
-@pytest.mark.parametrize("space", ["continuous", "mixed"])
-def test_rounds_begin_at_the_last_answer_and_end_where_they_would_without(space: str) -> None:
-    case, began = make_case("two layers", space, n_people=4), 0
+@pytest.mark.parametrize(
+    ("network", "space"),
+    [("one layer", "continuous"), ("two layers", "mixed"), ("three classes", "continuous")],
+)
+def test_rounds_begin_at_the_last_answer_and_end_where_they_would_without(
+    network: str, space: str
+) -> None:
+    case, began = make_case(network, space, n_people=4), 0
     Watched.rounds.clear()
     generator = Robust(Watched(raise_by=0.03), max_rounds=5)
     explain(
