@@ -303,19 +303,17 @@ class PlausibleChanges(Changes):
         check_alike(network, network)
         rng = np.random.default_rng(seed)
         center, radii = flat(network), self._radii(network)
-        steps = (self._step(network, center, radii, rng) for _ in range(n))
-        return [rebuilt(network, move_within(center, step, radii)) for step in steps]
-
-    def _step(
-        self, network: Network, center: Floats, radii: Floats, rng: np.random.Generator
-    ) -> Floats:
-        if self.norm == math.inf:
-            share = rng.uniform(size=center.size)
-            return np.asarray(share * radii[1] - (1.0 - share) * radii[0])
-        step = np.zeros(center.size)
-        for rows, radius in self._balls(network, radii):
-            step[rows] = _ball_step(center[rows], radius, self.norm, rng)
-        return step
+        networks = []
+        for _ in range(n):
+            if self.norm == math.inf:
+                share = rng.uniform(size=center.size)
+                step = share * radii[1] - (1.0 - share) * radii[0]
+            else:
+                step = np.zeros(center.size)
+                for rows, radius in self._balls(network, radii):
+                    step[rows] = _ball_step(center[rows], radius, self.norm, rng)
+            networks.append(rebuilt(network, move_within(center, step, radii)))
+        return networks
 
 
 def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
