@@ -422,8 +422,9 @@ class _Descent:
 
     def steepest(self, change: Floats, leak: float = 0.0) -> Floats:
         """The change on the edge of the ball that lowers the margin most to first order."""
-        cuts = part_ends(self.network)[1::2] if self.ball.shared == math.inf else []
-        parts = np.split(self.gradient(change, leak), cuts)
+        parts = [self.gradient(change, leak)]
+        if self.ball.shared == math.inf:
+            parts = np.split(parts[0], part_ends(self.network)[1::2])
         return -np.concatenate(
             [
                 radius * _direction(self.ball, part)

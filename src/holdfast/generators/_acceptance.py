@@ -115,19 +115,18 @@ class Today(Judge):
 
     who = "today's model"
 
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
+    def accepts(
+        self, points: Floats, deadline: Deadline = NO_LIMIT, spare: Floats | float = 0.0
+    ) -> Bools:
         """Which points have the class and the margin."""
-        return self._exceeds(points, np.zeros(points.shape[0]))
-
-    def clears(self, points: Floats) -> Bools:
-        """The same by more than rounding could undo."""
-        return self._exceeds(points, rounding_of_margins(self.network, points))
-
-    def _exceeds(self, points: Floats, spare: Floats) -> Bools:
         fine = self.network.predict_index(points) == self.target
         return np.asarray(
             fine & (least_margins(self.network, self.target, points) - self.demand >= spare)
         )
+
+    def clears(self, points: Floats) -> Bools:
+        """The same by more than rounding could undo."""
+        return self.accepts(points, spare=rounding_of_margins(self.network, points))
 
     def critics(self, point: Floats) -> list[Network]:
         """Today's model itself."""
