@@ -45,7 +45,6 @@ from holdfast.changes._parameters import (
     flat,
     p_norm,
     p_norm_above,
-    part_ends,
     rebuilt,
 )
 
@@ -352,23 +351,24 @@ def _direction(ball: _Ball, gradient: Floats) -> Floats:
     return np.asarray(direction / np.maximum(p_norm(direction, ball.p), 1.0))
 
 
+@dataclass(eq=False)
 class _Descent:
     """Steepest descent of one margin at one point, inside the ball.
 
     A change is one row of parameters, as `flat` has them.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        changes: PlausibleChanges,
-        x: Floats,
-        margin: Margin,
-        deadline: Deadline = NO_LIMIT,
-    ) -> None:
-        self.network, self.changes, self.margin, self.deadline = network, changes, margin, deadline
-        self.ball, self.radii, self.x = _Ball(changes), _radii(network, changes), x
-        self.today, self.signal = flat(network), margin.signs(network.n_outputs)
+    network: Network
+    changes: PlausibleChanges
+    x: Floats
+    margin: Margin
+    deadline: Deadline = NO_LIMIT
+
+    def __post_init__(self) -> None:
+        network, changes = self.network, self.changes
+        self.ball, self.radii = _Ball(changes), _radii(network, changes)
+        self.today, self.signal = flat(network), self.margin.signs(network.n_outputs)
+        self.together = changes.balls(network)
 
     def least(self, goal: float | None) -> tuple[float, Floats]:
         """The best of several descents, which take inactive neurons for inactive, half and fully active at first."""
@@ -422,15 +422,10 @@ class _Descent:
 
     def steepest(self, change: Floats, leak: float = 0.0) -> Floats:
         """The change on the edge of the ball that lowers the margin most to first order."""
-        parts = [self.gradient(change, leak)]
-        if self.ball.shared == math.inf:
-            parts = np.split(parts[0], part_ends(self.network)[1::2])
-        return -np.concatenate(
-            [
-                radius * _direction(self.ball, part)
-                for radius, part in zip(self.radii, parts, strict=False)
-            ]
-        )
+        gradient, step = self.gradient(change, leak), np.zeros_like(change)
+        for rows, radius in self.together:
+            step[rows] = -radius * _direction(self.ball, gradient[rows])
+        return step
 
     def with_shifts(self, shifts: Floats) -> Floats:
         """The change that moves one hidden layer's neurons by these shares of the radius; the rest for the output."""
