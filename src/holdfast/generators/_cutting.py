@@ -122,8 +122,8 @@ class CuttingPlanes:
     def _tree(self) -> bool:
         """Search the part of the domain within the radius; whether to search again, further out or with more margin."""
         self.limit = min(self.cost, self.radius)
-        self.region = self.domain.within(self.limit)
-        self.program = RecourseProgram(self.region, self.limits, self.cuts, self.demand)
+        region = self.domain.within(self.limit)
+        self.program = RecourseProgram(region, self.limits, self.cuts, self.demand)
         serial = itertools.count()
         heap: list[tuple[float, int, _Part]] = [(self.bound, next(serial), {})]
         # The least bound of the parts that are given up undecided.
@@ -211,7 +211,7 @@ class CuttingPlanes:
         them to be decided on either side of it. `apart`: the point is nothing to go by, so set it apart from the other
         steps.
         """
-        region = self.region
+        region = self.program.domain
         gaps: dict[int, tuple[float, float]] = {}
         if not fits:
             binaries = self.program.binaries
@@ -271,7 +271,7 @@ class CuttingPlanes:
     def _settled(self, point: Floats) -> Floats:
         """Admissible points around the solver's, each a row of the caller's table: every rounding of what is loose."""
         own = self.domain.own
-        region = self.region
+        region = self.program.domain
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
         loose = dict(itertools.islice(region.loose(point).items(), _MOST_ROUNDINGS))
         options = np.repeat(point[None, :], 2 ** len(loose), axis=0)
