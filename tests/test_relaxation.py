@@ -63,8 +63,9 @@ def test_multipliers_from_nowhere_prove_nothing_false() -> None:
 def test_scaling_rounds_nothing() -> None:
     rng = np.random.default_rng(2)
     program = _program(rng, 30)[0].build()
-    result, units, row_units, cost_unit = program.scaled()
+    scaled = Relaxation(program)
+    result, units, row_units = scaled.program, scaled.units, scaled.row_units
     np.testing.assert_array_equal(result.rows / row_units[:, None] / units, program.rows)
-    np.testing.assert_array_equal(result.cost / units / cost_unit, program.cost)
+    np.testing.assert_array_equal(result.cost / units / scaled.cost_unit, program.cost)
     np.testing.assert_array_equal(result.lower * units, program.lower)
     assert np.abs(result.rows).max() <= 1.0

@@ -40,7 +40,13 @@ from holdfast._files import Document
 from holdfast._network import Floats, Network
 from holdfast.bounds._layers import Margin, activated
 from holdfast.changes import PlausibleChanges
-from holdfast.changes._parameters import p_norm, p_norm_above
+from holdfast.changes._parameters import (
+    apart,
+    flat,
+    p_norm,
+    p_norm_above,
+    rebuilt,
+)
 
 _UNIT = 2.0**-53
 # A product that underflows loses less than this.
@@ -62,19 +68,12 @@ _NEAR = np.concatenate(
 )
 
 
-@dataclass(frozen=True)
 class _Ball:
-    """The norm, its dual, and the radius that the layers share (inf where each has its own)."""
+    """The norm, its dual, whether biases move (1 or 0), and the radius that layers share (inf: each has its own)."""
 
-    p: float
-    q: float
-    shared: float
-    biases: bool
-
-    @classmethod
-    def of(cls, changes: PlausibleChanges) -> _Ball:
-        shared = math.inf if isinstance(changes.delta, tuple) else changes.delta
-        return cls(changes.norm, changes.dual_norm, shared, bool(changes.biases))
+    def __init__(self, changes: PlausibleChanges) -> None:
+        self.p, self.q, self.biases = changes.norm, changes.dual_norm, float(bool(changes.biases))
+        self.shared = math.inf if isinstance(changes.delta, tuple) else changes.delta
 
     def size(self, values: Floats) -> Floats:
         """||(v, 1)||_q from above; without the 1 where biases stay."""
@@ -82,7 +81,7 @@ class _Ball:
 
     def extend(self, values: Floats) -> Floats:
         """(v, 1), or (v, 0) where biases stay."""
-        last = np.full((*values.shape[:-1], 1), float(self.biases))
+        last = np.full((*values.shape[:-1], 1), self.biases)
         return np.concatenate([values, last], axis=-1)
 
     def root(self, count: int) -> float:
@@ -160,25 +159,22 @@ class _Enclosure:
         for weight, bias, kind in zip(
             network.weights, network.biases, network.activations, strict=False
         ):
-            self._read(weight, bias, kind == "relu")
-
-    def _read(self, weight: Floats, bias: Floats, relu: bool) -> None:
-        """Go through one more hidden layer."""
-        centre, residual = _affine(weight, bias, self.centre)
-        low, high = (
-            _around(centre, self.reach(rows)[0] + residual)[side]
-            for side, rows in enumerate((weight, -weight))
-        )
-        slopes = _slopes(centre, low, high) if relu else np.ones((3, *centre.shape))
-        self.layers.append(_Layer(weight, slopes, self.size, residual))
-        self.centre, self.low, self.high = (activated(end, relu) for end in (centre, low, high))
-        size = self.ball.size(np.maximum(np.abs(self.low), np.abs(self.high)))
-        if len(self.layers) == 1:
-            # Neurons share the radius too: ||v' - v||_p <= ||E (x, 1)||_p <= ||E||_p ||(x, 1)||_q.
-            wider = float(weight.shape[0]) ** max(1.0 / self.ball.q - 1.0 / self.ball.p, 0.0)
-            moved = wider * self.radii[:, 0] * self.size + residual.sum(axis=1)
-            size = np.minimum(size, _up(self.ball.size(self.centre) + moved, weight.shape[0] + 16))
-        self.size = size
+            centre, residual = _affine(weight, bias, self.centre)
+            low, high = (
+                _around(centre, self.reach(rows)[0] + residual)[side]
+                for side, rows in enumerate((weight, -weight))
+            )
+            relu, neurons = kind == "relu", weight.shape[0]
+            slopes = _slopes(centre, low, high) if relu else np.ones((3, *centre.shape))
+            self.layers.append(_Layer(weight, slopes, self.size, residual))
+            self.centre, self.low, self.high = (activated(end, relu) for end in (centre, low, high))
+            size = ball.size(np.maximum(np.abs(self.low), np.abs(self.high)))
+            if len(self.layers) == 1:
+                # Neurons share the radius too: ||v' - v||_p <= ||E (x, 1)||_p <= ||E||_p ||(x, 1)||_q.
+                wider = float(neurons) ** max(1.0 / ball.q - 1.0 / ball.p, 0.0)
+                moved = wider * radii[:, 0] * self.size + residual.sum(axis=1)
+                size = np.minimum(size, _up(ball.size(self.centre) + moved, neurons + 16))
+            self.size = size
 
     def _fall(self, rows: Floats) -> tuple[list[Floats], Floats]:
         """How far rows . v' can fall below rows . v, rows (n, k, H): for each unit that a layer moves, and by itself.
@@ -258,7 +254,7 @@ class _Enclosure:
         if moves:
             together = ball.shared * p_norm_above(sensitivities, ball.q)
             each = np.minimum(each, _taken(ball, together, price))
-        cost = price + each + _taken(ball, pull * float(ball.biases), price)
+        cost = price + each + _taken(ball, pull * ball.biases, price)
         bound = (rows * self.centre[:, None, :] - constant).sum(axis=-1) + margin.offset - cost
         farthest = np.maximum(np.abs(low), np.abs(high))
         size = (np.abs(row) + 2.0 * np.abs(chord)) * farthest + at_low + at_high
@@ -279,7 +275,7 @@ def least_margins(
 
     `most` is how far the layers move at most, (n, layers), where that is less than their radii.
     """
-    ball, n = _Ball.of(changes), points.shape[0]
+    ball, n = _Ball(changes), points.shape[0]
     most = np.tile(_radii(network, changes), (n, 1)) if most is None else most
     bounds = np.empty((n, len(margins)))
     chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
@@ -299,7 +295,7 @@ def leaf(
 ) -> Document:
     """What the bound of `least_margins` stands on, as `holdfast.checker` reads it."""
     most = _radii(network, changes) if most is None else most
-    enclosure = _Enclosure(network, _Ball.of(changes), x[None, :], most[None, :])
+    enclosure = _Enclosure(network, _Ball(changes), x[None, :], most[None, :])
     bounds, prices, shared = enclosure.least(margin)
     best = int(bounds[0].argmax())
     return {"price": float(prices[0, best]), "shared": bool(shared[best])} if best else {}
@@ -327,7 +323,7 @@ def linear_radius(
     >>> linear_radius(2.0, False, np.array([[3.0, 4.0]]), [Margin.of(net, 0, -1)])[0].round(9)
     array([[5.]])
     """
-    ball = _Ball.of(PlausibleChanges(1.0, norm, biases))
+    ball = _Ball(PlausibleChanges(1.0, norm, biases))
     rows, offsets = np.stack([m.row for m in margins]), np.array([m.offset for m in margins])
     roots, read = np.array([ball.root(m.count) for m in margins]), ball.extend(points)
     greatest, slack = np.finfo(float).max, (read.shape[1] + 40) * _UNIT
@@ -355,27 +351,24 @@ def _direction(ball: _Ball, gradient: Floats) -> Floats:
     return np.asarray(direction / np.maximum(p_norm(direction, ball.p), 1.0))
 
 
+@dataclass(eq=False)
 class _Descent:
     """Steepest descent of one margin at one point, inside the ball.
 
-    A change is one vector: for each layer its weights and, as one more column, its biases.
+    A change is one row of parameters, as `flat` has them.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        changes: PlausibleChanges,
-        x: Floats,
-        margin: Margin,
-        deadline: Deadline = NO_LIMIT,
-    ) -> None:
-        self.network, self.changes, self.margin, self.deadline = network, changes, margin, deadline
-        self.ball, self.radii, self.x = _Ball.of(changes), _radii(network, changes), x
-        layers = [*map(np.column_stack, zip(network.weights, network.biases, strict=True))]
-        self.shapes = [layer.shape for layer in layers]
-        self.cuts = np.cumsum([layer.size for layer in layers])[:-1]
-        self.today = np.concatenate([*map(np.ravel, layers)])
-        self.signal = margin.signs(network.n_outputs)
+    network: Network
+    changes: PlausibleChanges
+    x: Floats
+    margin: Margin
+    deadline: Deadline = NO_LIMIT
+
+    def __post_init__(self) -> None:
+        network, changes = self.network, self.changes
+        self.ball, self.radii = _Ball(changes), _radii(network, changes)
+        self.today, self.signal = flat(network), self.margin.signs(network.n_outputs)
+        self.together = changes.balls(network)
 
     def least(self, goal: float | None) -> tuple[float, Floats]:
         """The best of several descents, which take inactive neurons for inactive, half and fully active at first."""
@@ -385,7 +378,7 @@ class _Descent:
 
     def run(self, change: Floats, goal: float | None) -> tuple[float, Floats]:
         """The least margin met, or one clearly below the goal, and the change that leads to it."""
-        value = self.margins(change)[0]
+        value = self.margins(change)
         # What is below by more than rounding errors stays below when it is moved inwards and replayed.
         enough = -math.inf if goal is None else goal - 1e-9 * abs(value)
         for _ in range(_ROUNDS):
@@ -400,49 +393,39 @@ class _Descent:
         return float(value), change
 
     def margins(self, changes: Floats) -> Floats:
-        """The margin after each change, (n,)."""
-        outputs, _ = self._forward(self.layers(changes))
-        return np.nan_to_num(outputs[-1] @ self.signal, nan=np.inf)
+        """The margin after each change, (...)."""
+        return np.nan_to_num(self._forward(changes)[-1][2] @ self.signal, nan=np.inf)
 
-    def layers(self, changes: Floats) -> list[Floats]:
-        """The layers after each change, (n, out, in + 1)."""
-        parts = np.split(self.today + changes, self.cuts, axis=-1)
-        return [part.reshape(-1, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+    def _forward(self, changes: Floats) -> list[tuple[Floats, Floats, Floats, str]]:
+        """Of each layer after each change: the weights, what it reads, its preactivations, and what follows them."""
+        layers, values = [], self.x
+        for weight, bias, kind in zip(
+            *apart(self.network, self.today + changes),
+            (*self.network.activations, ""),
+            strict=True,
+        ):
+            before = np.einsum("...oi,...i->...o", weight, values) + bias
+            layers.append((weight, values, before, kind))
+            values = activated(before, kind == "relu")
+        return layers
 
-    def _forward(self, layers: list[Floats]) -> tuple[list[Floats], list[Floats]]:
-        """The preactivations of each layer, and what it reads."""
-        values, outputs, read = np.broadcast_to(self.x, (len(layers[0]), self.x.size)), [], []
-        for layer, kind in zip(layers, (*self.network.activations, ""), strict=True):
-            read.append(values)
-            outputs.append(np.einsum("noi,ni->no", layer[:, :, :-1], values) + layer[:, :, -1])
-            values = activated(outputs[-1], kind == "relu")
-        return outputs, read
-
-    def gradient(self, change: Floats, leak: float = 0.0) -> list[Floats]:
-        """That of the margin after a change, layer by layer; inactive neurons let through so much of it."""
-        layers = self.layers(change)
-        outputs, read = self._forward(layers)
+    def gradient(self, change: Floats, leak: float = 0.0) -> Floats:
+        """That of the margin after a change; inactive neurons let through so much of it."""
         signal = self.signal
         parts: list[Floats] = []
-        for i in reversed(range(len(layers))):
-            if parts:
-                signal = signal @ layers[i + 1][0, :, :-1]
-                if self.network.activations[i] == "relu":
-                    signal = signal * np.where(outputs[i][0] > 0.0, 1.0, leak)
-            parts.append(np.outer(signal, self.ball.extend(read[i][0])).ravel())
-        return parts[::-1]
+        for weight, values, before, kind in reversed(self._forward(change)):
+            if kind == "relu":
+                signal = signal * np.where(before > 0.0, 1.0, leak)
+            parts += [signal * self.ball.biases, np.outer(signal, values).ravel()]
+            signal = signal @ weight
+        return np.concatenate(parts[::-1])
 
     def steepest(self, change: Floats, leak: float = 0.0) -> Floats:
         """The change on the edge of the ball that lowers the margin most to first order."""
-        parts, radii = self.gradient(change, leak), self.radii
-        if self.ball.shared < math.inf:
-            parts, radii = [np.concatenate(parts)], radii[:1]
-        return -np.concatenate(
-            [
-                radius * _direction(self.ball, part)
-                for radius, part in zip(radii, parts, strict=True)
-            ]
-        )
+        gradient, step = self.gradient(change, leak), np.zeros_like(change)
+        for rows, radius in self.together:
+            step[rows] = -radius * _direction(self.ball, gradient[rows])
+        return step
 
     def with_shifts(self, shifts: Floats) -> Floats:
         """The change that moves one hidden layer's neurons by these shares of the radius; the rest for the output."""
@@ -450,21 +433,19 @@ class _Descent:
         shifts = shifts / max(float(p_norm_above(shifts, ball.p)), 1.0)
         if ball.shared < math.inf:
             left = max(1.0 - float((np.abs(shifts) ** ball.p).sum()), 0.0) ** (1.0 / ball.p)
-        change = np.zeros_like(self.today)
-        first, last = np.split(change, self.cuts)
-        first[:] = self.radii[0] * np.outer(shifts, _direction(ball, ball.extend(self.x))).ravel()
-        last[:] = -left * self.radii[1] * _direction(ball, self.gradient(change)[1])
-        return change
+        first = self.radii[0] * np.outer(shifts, _direction(ball, ball.extend(self.x)))
+        change = np.append(first[:, :-1], first[:, -1])
+        still = np.zeros(self.today.size - change.size)
+        gradient = self.gradient(np.append(change, still))[change.size :]
+        return np.append(change, -left * self.radii[1] * _direction(ball, gradient))
 
     def network_of(self, change: Floats) -> Network | None:
         """Today's network after a change, moved inwards until it surely lies in the ball."""
         for less in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
-            layers = [layer[0] for layer in self.layers((1.0 - less) * change)]
-            if not all(np.isfinite(layer).all() for layer in layers):
+            moved = self.today + (1.0 - less) * change
+            if not np.isfinite(moved).all():
                 return None
-            changed = self.network.with_parameters(
-                [layer[:, :-1] for layer in layers], [layer[:, -1] for layer in layers]
-            )
+            changed = rebuilt(self.network, moved)
             if self.changes.contains(self.network, changed):
                 return changed
         return None
@@ -586,7 +567,7 @@ class _ShiftSearch:
         best = least.argmin(axis=2)[:, :, None]
         parts = np.take_along_axis(least, best, axis=2)[:, :, 0]
         paid = prices[:, 0] if self.ball.shared < math.inf else prices.sum(axis=1)
-        bias = _taken(self.ball, np.array(self.pull * float(self.ball.biases)), prices[:, 1])
+        bias = _taken(self.ball, np.array(self.pull * self.ball.biases), prices[:, 1])
         size = (np.abs(row) + self.pull) * (np.abs(self.centre) + self.reach) + _TINY
         size = size.sum() + abs(offset) + self.pull + (p * row.size + 2.0) * prices.sum(axis=1)
         error = self.error + size * (4 * row.size + 128) * _UNIT
@@ -606,7 +587,7 @@ class _ShiftSearch:
             bounds, shifts = self.bound(low, high, tried, near)
             best = int(bounds.argmax())
             prices, near = tried[best], shifts[best]
-            value = float(self.descent.margins(self.descent.with_shifts(near))[0])
+            value = float(self.descent.margins(self.descent.with_shifts(near)))
             if value < self.least:
                 self.least, self.shifts = value, near
             if bounds[best] > self.goal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -117,17 +117,18 @@ class Changes(Shown):
 
     @classmethod
     def _names(cls) -> list[str]:
-        """What tells a value from others of its kind."""
-        return [part.name for part in fields(cls) if part.compare]  # type: ignore[arg-type]
+        """What tells a value from others of its kind, beside the chance and the threshold."""
+        parts = fields(cls)  # type: ignore[arg-type]
+        return [part.name for part in parts if part.compare and part.name not in _SHARED]
 
     def facts(self) -> Document:
         """What tells this value from others of its kind, as plain JSON-able data with every digit."""
-        return {name: _plain(getattr(self, name)) for name in self._names() if name not in _SHARED}
+        return {name: _plain(getattr(self, name)) for name in self._names()}
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote."""
-        return cls(**{name: facts[name] for name in cls._names() if name not in _SHARED})
+        return cls(**{name: facts[name] for name in cls._names()})
 
     @property
     def policy(self) -> str:
@@ -156,18 +157,13 @@ class Changes(Shown):
         """What `to_dict` wrote."""
         chance = document.get("chance")
         value = cls.of_facts(document).moving(document.get("threshold"))
-        return value if chance is None else value.calibrated(Chance(**chance))
+        return value.calibrated(chance and Chance(**chance))
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key == other._key
+        return type(self) is type(other) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        """What equal values share."""
-        return tuple(_hashable(getattr(self, name)) for name in self._names())
+        return hash((self.kind, self.size))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Made anew: arrays are read-only again, and what was worked out from them is left behind.
@@ -192,14 +188,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(map(_plain, value))
     return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_hashable, value))
-    if isinstance(value, Mapping):
-        return frozenset(value.items())
-    return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
 def check_size(value: object, name: str) -> float:

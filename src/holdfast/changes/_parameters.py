@@ -279,7 +279,7 @@ class PlausibleChanges(Changes):
         still = radii[1] == 0.0
         return np.array_equal(theirs[still], ours[still]) and all(
             _in_ball(theirs[rows], ours[rows], radius, self.norm)
-            for rows, radius in self._balls(today, radii)
+            for rows, radius in self.balls(today)
         )
 
     def _radii(self, network: Network) -> Floats:
@@ -288,13 +288,13 @@ class PlausibleChanges(Changes):
         sides = [np.broadcast_to(radius, (2, *part.shape)).reshape(2, -1) for part, radius in each]
         return np.concatenate(sides, axis=1)
 
-    def _balls(self, network: Network, radii: Floats) -> Iterator[tuple[Ints, float]]:
+    def balls(self, network: Network) -> list[tuple[Ints, float]]:
         """The parameters that move together, a layer's or all, as their places in `flat`, and their radius."""
-        moving = np.flatnonzero(radii[1])
+        radii = self._radii(network)[1]
+        moving = np.flatnonzero(radii)
         starts = np.searchsorted(moving, part_ends(network)[1::2] if self.per_layer else [])
-        for rows in np.split(moving, starts):
-            if rows.size:
-                yield rows, float(radii[1, rows[0]])
+        together = np.split(moving, starts)
+        return [(rows, float(radii[rows[0]])) for rows in together if rows.size]
 
     def sample(
         self, network: Network, n: int, seed: int | np.random.Generator | None = None
@@ -302,20 +302,18 @@ class PlausibleChanges(Changes):
         """`n` networks drawn uniformly from Δ, each inside it to the last bit."""
         check_alike(network, network)
         rng = np.random.default_rng(seed)
-        center, radii = flat(network), self._radii(network)
-        steps = (self._step(network, center, radii, rng) for _ in range(n))
-        return [rebuilt(network, move_within(center, step, radii)) for step in steps]
-
-    def _step(
-        self, network: Network, center: Floats, radii: Floats, rng: np.random.Generator
-    ) -> Floats:
-        if self.norm == math.inf:
-            share = rng.uniform(size=center.size)
-            return np.asarray(share * radii[1] - (1.0 - share) * radii[0])
-        step = np.zeros(center.size)
-        for rows, radius in self._balls(network, radii):
-            step[rows] = _ball_step(center[rows], radius, self.norm, rng)
-        return step
+        center, radii, networks = flat(network), self._radii(network), []
+        balls = self.balls(network)
+        for _ in range(n):
+            if self.norm == math.inf:
+                share = rng.uniform(size=center.size)
+                step = share * radii[1] - (1.0 - share) * radii[0]
+            else:
+                step = np.zeros(center.size)
+                for rows, radius in balls:
+                    step[rows] = _ball_step(center[rows], radius, self.norm, rng)
+            networks.append(rebuilt(network, move_within(center, step, radii)))
+        return networks
 
 
 def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:

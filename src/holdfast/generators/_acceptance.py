@@ -74,14 +74,14 @@ class Judge(Searcher):
     def first(self, points: Floats, deadline: Deadline, *, hairline: bool = False) -> int | None:
         """The first point that passes, proven; without `hairline`, that clears too."""
         rows = np.arange(points.shape[0]) if hairline else np.flatnonzero(self.clears(points))
-        start, block = 0, 1
+        block = 1
         # Most that clear pass, so that the first few usually hold the answer.
-        while start < rows.size:
-            passed = np.flatnonzero(self.accepts(points[rows[start : start + block]], deadline))
+        while rows.size:
+            some, rows = np.split(rows, [block])
+            passed = some[self.accepts(points[some], deadline)]
             if passed.size:
-                return int(rows[start + passed[0]])
-            start = start + block
-            block = 2 * block
+                return int(passed[0])
+            block *= 2
         return None
 
     def objections(
@@ -115,19 +115,18 @@ class Today(Judge):
 
     who = "today's model"
 
-    def accepts(self, points: Floats, deadline: Deadline = NO_LIMIT) -> Bools:
+    def accepts(
+        self, points: Floats, deadline: Deadline = NO_LIMIT, spare: Floats | float = 0.0
+    ) -> Bools:
         """Which points have the class and the margin."""
-        return self._exceeds(points, np.zeros(points.shape[0]))
-
-    def clears(self, points: Floats) -> Bools:
-        """The same by more than rounding could undo."""
-        return self._exceeds(points, rounding_of_margins(self.network, points))
-
-    def _exceeds(self, points: Floats, spare: Floats) -> Bools:
         fine = self.network.predict_index(points) == self.target
         return np.asarray(
             fine & (least_margins(self.network, self.target, points) - self.demand >= spare)
         )
+
+    def clears(self, points: Floats) -> Bools:
+        """The same by more than rounding could undo."""
+        return self.accepts(points, spare=rounding_of_margins(self.network, points))
 
     def critics(self, point: Floats) -> list[Network]:
         """Today's model itself."""
@@ -182,7 +181,7 @@ class EveryNetwork(EveryModel):
     def clears(self, points: Floats) -> Bools:
         """Which points keep a margin under best responses."""
         if self.decider.ball:
-            reached = np.array([self.weighed(x, self.critics(x))[0][0] for x in points])
+            reached = np.array([self.objections(x)[0][0] for x in points])
         else:
             prepared = self.decider.prepared(self.target).layers
             margins = [

@@ -27,7 +27,6 @@ from holdfast.milp._acceptor import Acceptor
 from holdfast.milp._domain import Domain
 from holdfast.milp._people import PointLimits
 from holdfast.milp._recourse import RecourseProgram
-from holdfast.milp._relaxation import SolvedProgram
 
 if TYPE_CHECKING:
     from holdfast.generators._acceptance import Judge
@@ -123,8 +122,8 @@ class CuttingPlanes:
     def _tree(self) -> bool:
         """Search the part of the domain within the radius; whether to search again, further out or with more margin."""
         self.limit = min(self.cost, self.radius)
-        self.region = self.domain.within(self.limit)
-        self.program = RecourseProgram(self.region, self.limits, self.cuts, self.demand)
+        region = self.domain.within(self.limit)
+        self.program = RecourseProgram(region, self.limits, self.cuts, self.demand)
         serial = itertools.count()
         heap: list[tuple[float, int, _Part]] = [(self.bound, next(serial), {})]
         # The least bound of the parts that are given up undecided.
@@ -175,15 +174,16 @@ class CuttingPlanes:
             undecided = binaries[lower[binaries] < upper[binaries]]
             split = (int(undecided[0]), 0.0, 1.0) if undecided.size else None
         else:
-            point = np.clip(solved.values, lower, upper)[: self.domain.own.size]
+            values = np.clip(solved.values, lower, upper)
+            point = values[: self.domain.own.size]
             fits = self.program.fits(point)
-            split = self._split(solved, point, lower, upper, fits)
+            split = self._split(values, solved.weights, lower, upper, fits)
             if fits and split is not None:
                 self._offer(self._settled(point))
             if split is None and not self._closed(bound):
                 if self._consider(point, bound):
                     return bound, [part]
-                split = self._split(solved, point, lower, upper, fits, apart=True)
+                split = self._split(values, solved.weights, lower, upper, fits, apart=True)
         if split is None or self._closed(bound):
             return bound, []
         column, below, above = split
@@ -198,8 +198,8 @@ class CuttingPlanes:
 
     def _split(
         self,
-        solved: SolvedProgram,
-        point: Floats,
+        values: Floats,
+        weights: Floats,
         lower: Floats,
         upper: Floats,
         fits: bool,
@@ -211,27 +211,32 @@ class CuttingPlanes:
         them to be decided on either side of it. `apart`: the point is nothing to go by, so set it apart from the other
         steps.
         """
-        options: list[tuple[float, int, float, float]] = []
-        assert solved.values is not None
+        region = self.program.domain
+        gaps: dict[int, tuple[float, float]] = {}
         if not fits:
             binaries = self.program.binaries
-            share = solved.values[binaries]
-            share = np.where(lower[binaries] < upper[binaries], np.clip(share, 0.0, 1.0), 0.0)
-            for k in np.flatnonzero(np.minimum(share, 1.0 - share) > _DECIDED).tolist():
-                column = int(binaries[k])
-                options.append(
-                    (solved.weights[column] * share[k] * (1.0 - share[k]), column, 0.0, 1.0)
-                )
-        steps = np.flatnonzero(self.region.step > 0.0).tolist() if apart else None
-        for i in () if options else self.region.loose(point) if steps is None else steps:
-            value = float(point[i])
-            if apart and lower[i] < upper[i] and self.region.gap(i, value) is None:
-                value = float(np.nextafter(value, np.inf if value < upper[i] else -np.inf))
-            gap = self.region.gap(i, value)
-            if gap is not None:
-                below, above = gap
-                doubt = (value - below) * (above - value) / (above - below)
-                options.append((solved.weights[i] * doubt, i, below, above))
+            doubt = np.minimum(values, 1.0 - values)[binaries]
+            gaps = dict.fromkeys(binaries[doubt > _DECIDED].tolist(), (0.0, 1.0))
+        if not gaps and not apart:
+            gaps = region.loose(values[: region.own.size])
+        elif not gaps:
+            values = values.copy()
+            for i in np.flatnonzero(region.step > 0.0).tolist():
+                gap = region.gap(i, values[i])
+                if gap is None and lower[i] < upper[i]:
+                    values[i] = np.nextafter(values[i], np.inf if values[i] < upper[i] else -np.inf)
+                    gap = region.gap(i, values[i])
+                if gap is not None:
+                    gaps[i] = gap
+        options = [
+            (
+                weights[i] * (values[i] - below) * (above - values[i]) / (above - below),
+                i,
+                below,
+                above,
+            )
+            for i, (below, above) in gaps.items()
+        ]
         return max(options)[1:] if options else None
 
     # ------------------------------------------------------------------ answers
@@ -253,8 +258,11 @@ class CuttingPlanes:
     def _add_cuts(self, point: Floats, *, thorough: bool = False) -> bool:
         """Let the models that clearly reject the solver's point become cuts."""
         objections = self.judge.objections(point, self.deadline if thorough else None)
-        clear = [network for margin, network in objections if margin < -2.0 * self.program.nearly]
-        new = [Acceptor.of(network, self.judge.target, self.judge.demand) for network in clear]
+        new = [
+            Acceptor.of(network, self.judge.target, self.judge.demand)
+            for margin, network in objections
+            if margin < -2.0 * self.program.nearly
+        ]
         self.cuts += new
         if new:
             self.program.write(new)
@@ -263,7 +271,7 @@ class CuttingPlanes:
     def _settled(self, point: Floats) -> Floats:
         """Admissible points around the solver's, each a row of the caller's table: every rounding of what is loose."""
         own = self.domain.own
-        region = self.region
+        region = self.program.domain
         point = np.where(np.abs(point - own) < _SNAP * (region.upper - region.lower), own, point)
         loose = dict(itertools.islice(region.loose(point).items(), _MOST_ROUNDINGS))
         options = np.repeat(point[None, :], 2 ** len(loose), axis=0)

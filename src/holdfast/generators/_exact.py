@@ -23,7 +23,7 @@ from holdfast.features import Direction, FeatureSpace
 from holdfast.features._codec import Rows
 from holdfast.features._kinds import Name
 from holdfast.generators._base import Proposals, ReasonKind, RecourseReason, Task
-from holdfast.milp._people import NO_LIMITS, PointLimits
+from holdfast.milp._people import PointLimits
 
 # Seconds for each kind of constraint left out: an explanation is a courtesy.
 _PATIENCE = 3.0
@@ -52,7 +52,7 @@ class Searcher(ABC):
 def search_rows(
     task: Task,
     judge_of: Callable[[int], Searcher],
-    limits: PointLimits = NO_LIMITS,
+    limits: PointLimits,
     hull_for: Callable[[Searcher, Task], Floats] | None = None,
 ) -> Proposals:
     """The cheapest point for each row alone, side by side where there are workers.

@@ -8,6 +8,7 @@ from functools import partial
 from holdfast.generators._acceptance import today
 from holdfast.generators._base import ByMargin, Proposals, Task
 from holdfast.generators._exact import search_rows
+from holdfast.milp._people import PointLimits
 
 
 @dataclass(frozen=True)
@@ -43,4 +44,4 @@ class MCE(ByMargin):
     def propose(self, task: Task) -> Proposals:
         """The nearest accepted point of each row, with its gap."""
         judge_of = partial(today, task.classifier, demand=self.margin)
-        return search_rows(task, judge_of)
+        return search_rows(task, judge_of, PointLimits())

@@ -26,8 +26,7 @@ class ProgramBuilder:
     def __init__(self) -> None:
         self.binaries: list[int] = []
         self._variables: list[tuple[float, float, float, float]] = []
-        self._rows: list[tuple[ArrayLike, ArrayLike]] = []
-        self._sides: list[tuple[float, float]] = []
+        self._rows: list[tuple[ArrayLike, ArrayLike, float, float]] = []
 
     def variable(self, lower: float, upper: float, *, cost: float = 0.0, start: float = 0.0) -> int:
         """Add a variable at  cost * (variable - start)  and return its number."""
@@ -47,17 +46,16 @@ class ProgramBuilder:
         upper: float = np.inf,
     ) -> int:
         """Add  lower <= values . x[columns] <= upper  and return the row's number; a column may come twice."""
-        self._rows.append((columns, values))
-        self._sides.append((lower, upper))
+        self._rows.append((columns, values, lower, upper))
         return len(self._rows) - 1
 
     def build(self) -> Program:
         """Everything so far as plain arrays."""
         rows = np.zeros((len(self._rows), len(self._variables)))
-        for row, (columns, values) in zip(rows, self._rows, strict=True):
+        for row, (columns, values, _, _) in zip(rows, self._rows, strict=True):
             np.add.at(row, np.asarray(columns, dtype=np.intp), values)
         cost, lower, upper, start = np.array(self._variables, dtype=np.float64).T
-        bottom, top = np.array(self._sides, dtype=np.float64).reshape(-1, 2).T
+        bottom, top = np.array([ends for _, _, *ends in self._rows]).T
         # What the starts take off the cost, rounded down.
         paid = -cost * start
         constant = math.fsum([*paid, *(-np.finfo(np.float64).eps * np.abs(paid))])

@@ -63,9 +63,9 @@ class Domain:
     step: Floats
     grids: dict[int, Places]
     weights: Floats
-    groups: tuple[Ints, ...]
-    partial_groups: tuple[Ints, ...]
-    features: tuple[Ints, ...]
+    groups: list[Ints]
+    partial_groups: list[Ints]
+    features: list[Ints]
     rules: list[tuple[Floats, float, float]]
     radius: float = np.inf
 
@@ -78,8 +78,8 @@ class Domain:
         step = np.zeros_like(factual)
         steps = {grid.variable: grid.step for grid in space.grids}
         grids: dict[int, Places] = {}
-        groups: tuple[list[Ints], ...] = ([], [])
-        features = tuple(np.array(feature.variables) for feature in space.features)
+        groups: tuple[list[Ints], list[Ints]] = ([], [])
+        features = [np.array(feature.variables) for feature in space.features]
         for i, (feature, variables) in enumerate(zip(space.features, features, strict=True)):
             first = feature.variables[0]
             own = person.numbers[0, i : i + 1]
@@ -122,8 +122,8 @@ class Domain:
             step=np.where(low < high, step, 0.0),
             grids=grids,
             weights=space.weights,
-            groups=tuple(groups[0]),
-            partial_groups=tuple(groups[1]),
+            groups=groups[0],
+            partial_groups=groups[1],
             features=features,
             rules=rules,
         )

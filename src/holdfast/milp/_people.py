@@ -38,9 +38,6 @@ class PointLimits:
     last: Floats | None = None
 
 
-NO_LIMITS = PointLimits()
-
-
 def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> None:
     """The variables x, the program's first, with everything that is asked of them.
 

@@ -115,12 +115,10 @@ class RecourseProgram:
             inputs, inactive = np.full((2, bias.size), -1)
             dead = (ends[1] <= 0.0) & relu
             for j in np.flatnonzero(needed.any(axis=0) & ~dead):
-                above, below = needed[:, j].tolist()
-                key = before.tobytes(), weight[j].tobytes(), bias[j], above, below, relu
+                kind = bias[j], *needed[:, j].tolist(), relu
+                key = before.tobytes(), weight[j].tobytes(), *kind
                 if key not in self._neurons:
-                    self._neurons[key] = self._neuron(
-                        before, weight[j], bias[j], above, below, relu, *ends[:, j].tolist()
-                    )
+                    self._neurons[key] = self._neuron(before, weight[j], *ends[:, j], *kind)
                 inputs[j], inactive[j] = self._neurons[key]
             binaries.append(inactive)
         alive = inputs >= 0
@@ -141,12 +139,12 @@ class RecourseProgram:
         self,
         inputs: Ints,
         weight: Floats,
+        low: float,
+        high: float,
         bias: float,
         above: bool,
         below: bool,
         relu: bool,
-        low: float,
-        high: float,
     ) -> tuple[int, int]:
         """v = max(z, 0) with z = weight . inputs + bias in [low, high]: v not above it, v not below it, or both.
 

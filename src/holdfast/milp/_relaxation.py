@@ -46,27 +46,6 @@ class Program:
     row_upper: Floats
     constant: float = 0.0
 
-    def scaled(self) -> tuple[Program, Floats, Floats, float]:
-        """The program with its variables, rows and cost in other units, and these, so that no number is far from 1.
-
-        HiGHS drops coefficients below 1e-9 and takes rows for satisfied that are short by 1e-9. Units are powers of
-        two, so that nothing is rounded: x = units * scaled x, scaled row = row_units * row, scaled cost = cost_unit *
-        cost.
-        """
-        units = _power(np.maximum(np.abs(self.lower), np.abs(self.upper)))
-        rows = self.rows * units
-        cost = self.cost * units
-        row_units = 1.0 / _power(np.abs(rows).max(axis=1, initial=0.0))
-        cost_unit = 1.0 / float(_power(np.abs(cost).max(initial=0.0)))
-        ends = self.lower / units, self.upper / units
-        sides = self.row_lower * row_units, self.row_upper * row_units
-        return (
-            Program(cost * cost_unit, *ends, rows * row_units[:, None], *sides),
-            units,
-            row_units,
-            cost_unit,
-        )
-
 
 def _power(sizes: Floats) -> Floats:
     """The power of two above each size; 1 where that could lead out of the range of floats."""
@@ -88,7 +67,10 @@ class SolvedProgram:
 
 
 class Relaxation:
-    """A `Program` in HiGHS.
+    """A `Program` in HiGHS, with its variables, rows and cost in units that leave no number far from 1.
+
+    HiGHS drops coefficients below 1e-9 and takes rows for satisfied that are short by 1e-9. Units are powers of two, so
+    that nothing is rounded: x = units * scaled x, scaled row = row_units * row, scaled cost = cost_unit * cost.
 
     Examples
     --------
@@ -105,25 +87,35 @@ class Relaxation:
     """
 
     def __init__(self, program: Program) -> None:
-        self.program, self.units, self.row_units, self.cost_unit = program.scaled()
+        self.units = units = _power(np.maximum(np.abs(program.lower), np.abs(program.upper)))
+        rows, cost = program.rows * units, program.cost * units
+        self.row_units = 1.0 / _power(np.abs(rows).max(axis=1, initial=0.0))
+        self.cost_unit = 1.0 / float(_power(np.abs(cost).max(initial=0.0)))
         self.constant = program.constant
-        self.gamma = (program.cost.size + program.row_lower.size + 16) * _EPSILON
+        self.program = program = Program(
+            cost * self.cost_unit,
+            program.lower / units,
+            program.upper / units,
+            rows * self.row_units[:, None],
+            program.row_lower * self.row_units,
+            program.row_upper * self.row_units,
+        )
+        self.gamma = (cost.size + self.row_units.size + 16) * _EPSILON
         self.solver = highspy.Highs()
         for name, value in _OPTIONS.items():
             self.solver.setOptionValue(name, value)
         model = highspy.HighsLp()
-        program = self.program
         model.num_row_, model.num_col_ = program.rows.shape
         model.col_cost_ = program.cost
         model.col_lower_ = program.lower
         model.col_upper_ = program.upper
         model.row_lower_ = program.row_lower
         model.row_upper_ = program.row_upper
-        rows = csr_array(program.rows)
+        matrix = csr_array(program.rows)
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        model.a_matrix_.start_ = rows.indptr
-        model.a_matrix_.index_ = rows.indices
-        model.a_matrix_.value_ = rows.data
+        model.a_matrix_.start_ = matrix.indptr
+        model.a_matrix_.index_ = matrix.indices
+        model.a_matrix_.value_ = matrix.data
         self.solver.passModel(model)
 
     def solve(self, lower: Floats, upper: Floats) -> SolvedProgram:

@@ -139,7 +139,7 @@ def certificate(
             document["proof"] = {"parts": certs.proof(place, max_cases)}
         else:
             document["proof"] = _witness_proof(certs.network, certs.witness(place), point, target)
-        document["id"] = checker.sha256({**document, "id": ""})
+        document["id"] = checker.sha256(document)
         report = checker.check(json.loads(_text(document)), model)
         if not report.accepted:
             raise NoProofError(report.reason)
@@ -197,11 +197,17 @@ def _changes_document(changes: Changes) -> Document:
     """What may change, with the models of an ensemble in full."""
     document = changes.to_dict()
     if isinstance(changes, EnsembleShift):
-        full = [parameters(load_network(model)) for model in changes.models]
         document["models"] = [
-            {name: one[name] for name in ("weights", "biases", "activations")} for one in full
+            _numbers(load_network(model), "weights", "biases", "activations")
+            for model in changes.models
         ]
     return document
+
+
+def _numbers(network: Network, *names: str) -> Document:
+    """Some of what is written of a network."""
+    full = parameters(network)
+    return {name: full[name] for name in names}
 
 
 def _witness_proof(
@@ -219,10 +225,7 @@ def _witness_proof(
     }
     if witness == network:
         return proof
-    weights, biases = (
-        [part.tolist() for part in parts] for parts in (witness.weights, witness.biases)
-    )
-    return {**proof, "method": "witness", "weights": weights, "biases": biases}
+    return {**proof, "method": "witness", **_numbers(witness, "weights", "biases")}
 
 
 def write_parameters(model: Any, path: Place) -> None:
