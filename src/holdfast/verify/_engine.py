@@ -166,18 +166,16 @@ class Engine:
         """A network inside Δ that breaks a row that is NOT_ROBUST, replayed; None where none was kept."""
         if outcome.stage[row] == Stage.FORWARD:
             return self.network
-        breaker = outcome.breaker(row)
-        if breaker is None:
-            return None
-        margin, sides = breaker
-        if isinstance(sides, Network):
-            return sides
-        witness = build_witness(self.network, self.radii, margin, point, sides)
-        if witness.predict_index(point[None, :])[0] == target:
-            raise HoldfastError(
-                f"row {row}: the counter-model did not replay; please report this as a bug"
-            )
-        return witness
+        for rows, k, sides in outcome.sides:
+            for chosen in sides[rows == row]:
+                margin = self.prepared(target).margins[k]
+                witness = build_witness(self.network, self.radii, margin, point, chosen)
+                if witness.predict_index(point[None, :])[0] == target:
+                    raise HoldfastError(
+                        f"row {row}: the counter-model did not replay; please report this as a bug"
+                    )
+                return witness
+        return outcome.networks.get(row)
 
     def proof(
         self, outcome: Outcome, row: int, point: Floats, target: int, max_cases: int
@@ -359,7 +357,7 @@ class Job:
         """Write down margins that some network in Δ does not exceed; of the rows that it breaks, its sides."""
         self.outcome.upper[rows] = np.minimum(self.outcome.upper[rows], upper)
         self.outcome.mark(rows[broken], NOT_ROBUST, stage)
-        self.outcome.add_sides(rows[broken], self.prepared.margins[k], sides)
+        self.outcome.add_sides(rows[broken], k, sides)
 
 
 def _plain(job: Job, deadline: Deadline) -> None:
@@ -455,7 +453,7 @@ def _take_over(job: Job, k: int, rows: Rows, search: Search, stage: Stage) -> No
     lower = np.where(closed, search.lower, np.minimum(search.root_bound, 0.0))
     job.prove(rows, k, lower, stage)
     for leaves in search.leaves:
-        job.outcome.add_leaves(job.prepared.margins[k], replace(leaves, row=rows[leaves.row]))
+        job.outcome.add_leaves(rows, k, leaves)
     search.leaves.clear()
 
 
@@ -485,11 +483,11 @@ def _ball_attack(job: Job, deadline: Deadline) -> None:
             if witness is not None and flips(witness, margin, x):
                 outcome.upper[one] = min(outcome.upper[one], 0.0)
                 outcome.mark(one, NOT_ROBUST, stage)
-                outcome.networks[int(one)] = (margin, witness)
+                outcome.networks[int(one)] = witness
                 break
             job.prove(np.array([one]), int(k), np.array([lower]), Stage.BALL)
             if tree is not None and lower > 0.0 and job.keep:
-                outcome.trees[int(one), margin.above, margin.below] = {"tree": tree}
+                outcome.trees[int(one), int(k)] = {"tree": tree}
 
 
 def _exact(job: Job, deadline: Deadline) -> None:
@@ -505,7 +503,7 @@ def _exact(job: Job, deadline: Deadline) -> None:
             x = job.points[row[0]]
             answer = Exact(engine, margin, x, deadline=deadline).settle()
             if isinstance(answer, dict):
-                job.outcome.trees[int(row[0]), margin.above, margin.below] = answer
+                job.outcome.trees[int(row[0]), k] = answer
                 # A margin of exactly 0 that keeps the class is proven, too.
                 job.prove(row, k, np.array([max(answer["bound"], 0.0)]), Stage.EXACT, proven=True)
             elif answer is not None and not engine.ball:

@@ -343,7 +343,7 @@ class Search:
             np.full(n, -np.inf),
         )
         self.open, self.done = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-        self.nodes = np.zeros(n, dtype=np.int64)
+        self.nodes = np.ones(n, dtype=np.int64)
         # The first layer's values and each later neuron's side, -1 for low, where `upper` was met.
         self.corner, self.later = np.zeros(self.root.start.low.shape), np.zeros(self.root.top.shape)
         self.leaves: list[Leaves] = []
@@ -360,7 +360,7 @@ class Search:
         decided = xp.zeros_like(self.root.top, dtype=xp.int8)
         branches = Branches(rows, decided, self.shares, rows[:, None], self.root_bound)
         branches = self._bounded(branches, max(self.steps, 3), root=True)
-        self.nodes[:] = 1
+        self.root_bound[branches.row] = branches.bound
         self.stack = [branches] if branches.row.size else []
 
     def branch(self, max_nodes: int, deadline: Deadline) -> None:
@@ -371,7 +371,7 @@ class Search:
             branches = _popped(stack, batch)
             most = np.where(self.broken & self.fine, min(_DEEPER_NODES, max_nodes), max_nodes)
             worn = (self.nodes > most)[branches.row] | deadline.over
-            self._give_up(np.unique(branches.row[worn]))
+            self._give_up(branches.row[worn])
             branches = branches.take(np.flatnonzero(self._still_open(branches)))
             idle = branches.neuron[:, 0] < 0
             if idle.any():
@@ -413,7 +413,7 @@ class Search:
             case = replace(case, slope=slope, intercept=xp.where(free, case.intercept, 0.0))
         best = walk = walk_back(case, branches.shares)
         for step in range(steps):
-            branches, rest = self._shut(branches, case, walk, root)
+            branches, rest = self._shut(branches, case, walk)
             if rest.size < branches.row.size:
                 branches, case, walk = branches.take(rest), case.take(rest), walk.take(rest)
                 best = best.take(rest) if step else walk
@@ -440,16 +440,12 @@ class Search:
         missing = beside(walk.bound, self._cutoff(branches.row)) - walk.bound
         return replace(branches, shares=walk.shares, neuron=self._best(score, missing))
 
-    def _shut(
-        self, branches: Branches, case: Case, walk: Walk, root: bool
-    ) -> tuple[Branches, Rows]:
+    def _shut(self, branches: Branches, case: Case, walk: Walk) -> tuple[Branches, Rows]:
         """Close the branches above their cutoff; all with their bounds, and which are open, of rows not done."""
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
         xp, rows = array_namespace(walk.total), branches.row
         error = case.error + xp.vecdot(xp.abs(walk.total), case.unit_error)
         bound = np.fmax(branches.bound, to_numpy(walk.bound - error))
-        if root:
-            self.root_bound[rows] = bound
         branches = replace(branches, bound=bound)
         stays = self._still_open(branches)
         shut = np.flatnonzero(~stays & ~self.done[rows])
@@ -547,15 +543,8 @@ class Search:
         if proposal is None:
             self._give_up(branch.row)
             return -1
-        lower, upper, first, chosen = (
-            part[None, :]
-            for part in (
-                proposal.lower,
-                proposal.upper,
-                proposal.values[0],
-                np.concatenate(proposal.sides),
-            )
-        )
+        *parts, loosest = proposal
+        lower, upper, first, chosen = (part[None, :] for part in parts)
         bound = proven(replace(ranges, bottom=bottom, top=top), lower, upper)
         # A solver keeps to its box but for a tolerance, which is no network in Δ.
         corner = np.clip(activated(first, layers.relus[0]), start.low, start.high)
@@ -565,10 +554,10 @@ class Search:
             if self.keep:
                 self.leaves.append(Leaves(branch.row, decided, lower, upper))
             return -1
-        if proposal.loosest is None or proposal.loosest[0] == 0:
+        if loosest is None or loosest[0] == 0:
             self._give_up(branch.row)
             return -1
-        layer, neuron = proposal.loosest
+        layer, neuron = loosest
         return int(dict(layers.spans)[layer].start) + neuron
 
     def _give_up(self, rows: Rows) -> None:
