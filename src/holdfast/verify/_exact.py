@@ -115,7 +115,7 @@ class Exact:
 
         `tree` is how a ball was cut.
         """
-        proven = self._by_bound(tree) or self._by_cases(branches)
+        proven = self._by_bound(tree) or (self._by_cases(branches) if branches else self.settle())
         if not isinstance(proven, dict):
             raise NoProofError(
                 f"a proof takes more than {self.max_cases} cases; max_cases= allows more, unless what proves it has "

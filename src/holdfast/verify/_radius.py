@@ -101,9 +101,10 @@ class CertifiedRadius(Shown):
         return int(self.lower.shape[0])
 
     def __repr__(self) -> str:
-        median = f", median {np.median(self.lower):.4g}" if len(self) else ""
-        spread = f": {self.lower.min():.4g} to {self.lower.max():.4g}{median}" if len(self) else ""
-        return f"CertifiedRadius({len(self)} rows{spread})"
+        if not len(self):
+            return "CertifiedRadius(0 rows)"
+        ends = f"{self.lower.min():.4g} to {self.lower.max():.4g}"
+        return f"CertifiedRadius({len(self)} rows: {ends}, median {np.median(self.lower):.4g})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""
@@ -201,7 +202,7 @@ def radius_of_points(
     else:
         decider = decider_for(model, kind)
     lower, upper = np.empty(n), np.empty(n)
-    for one, rows in by_target(targets, n) if n else ():
+    for one, rows in by_target(targets, n):
         if isinstance(decider, Engine):
             ends = _of_network(decider, one, points[rows], tol, advance)
         else:

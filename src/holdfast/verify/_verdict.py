@@ -103,12 +103,6 @@ class Outcome:
         self.verdict[rows] = verdict
         self.stage[rows] = stage
 
-    def add_sides(self, rows: Ints, k: int, sides: Values) -> None:
-        """Keep the sides that break a margin in these rows, a byte for each neuron where all are corners."""
-        if rows.size:
-            corners = sides.dtype != np.int8 and (np.abs(sides) == 1.0).all()
-            self.sides.append((rows, k, sides.astype(np.int8) if corners else sides))
-
     def add_leaves(self, rows: Ints, k: int, leaves: Leaves) -> None:
         """Keep closed branches of these rows while there is room."""
         self.room -= leaves.lower.nbytes + leaves.upper.nbytes + leaves.decided.nbytes
@@ -119,8 +113,8 @@ class Outcome:
         """Take over what is known of some rows."""
         self.verdict[rows] = part.verdict
         self.stage[rows] = part.stage
-        self.lower[rows] = part.lower
-        self.upper[rows] = part.upper
+        self.lower[rows] = np.maximum(self.lower[rows], part.lower)
+        self.upper[rows] = np.minimum(self.upper[rows], part.upper)
         self.sides += [(rows[own], k, sides) for own, k, sides in part.sides]
         self.networks |= {int(rows[row]): network for row, network in part.networks.items()}
         self.trees |= {(int(rows[row]), k): tree for (row, k), tree in part.trees.items()}
