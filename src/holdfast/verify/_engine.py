@@ -15,11 +15,10 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._arrays import Array, array_namespace, to_numpy
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import CHUNK, Floats, Network, Pair, Values
+from holdfast._network import CHUNK, Bools, Floats, Ints, Network, Pair, Values
 from holdfast._progress import Advance, no_bar
 from holdfast.bounds import _balls as balls
 from holdfast.bounds._layers import (
@@ -38,8 +37,6 @@ from holdfast.verify._attack import attack
 from holdfast.verify._search import WITNESS_SAFETY, Search
 from holdfast.verify._verdict import NOT_ROBUST, ROBUST, Outcome, Stage
 from holdfast.verify._witness import build_witness, flips
-
-Rows = NDArray[np.intp]
 
 # Values of searched layers that are looked at together.
 _WIDE = 2**15
@@ -95,7 +92,7 @@ class PreparedTarget:
             self.least = interval_pass(layers, self.convert)
 
     @cached_property
-    def suspects(self) -> list[tuple[NDArray[np.int8], Pass]]:
+    def suspects(self) -> list[tuple[Values, Pass]]:
         """For each margin a network that breaks most of what can be broken; none without ReLU everywhere."""
         return [suspect(one, self.convert) for one in self.layers] if self.rectified else []
 
@@ -116,7 +113,7 @@ class PreparedTarget:
             error[near] = self.rounding(points[near])
         return margins, error
 
-    def meet(self, outcome: Outcome, points: Floats, rows: slice | Rows) -> None:
+    def meet(self, outcome: Outcome, points: Floats, rows: slice | Ints) -> None:
         """Write down today's margins of some rows."""
         margins, error = self.passed(self.today, points[rows])
         outcome.upper[rows] = _least(margins) + error
@@ -190,9 +187,16 @@ class Engine:
     ) -> list[dict[str, Any]]:
         """What the ROBUST verdict of a row stands on, as `holdfast.checker` reads it: a part for each rival."""
         # As in `_exact`: the checker is imported when it is asked for.
-        from holdfast.verify._exact import proof
+        from holdfast.verify._exact import Exact
 
-        return proof(self, outcome, row, point, target, max_cases)
+        parts = []
+        for k, margin in enumerate(self.prepared(target).margins):
+            known = outcome.trees.get((row, k), {})
+            if "bound" not in known:
+                exact = Exact(self, margin, point, max_cases=max_cases)
+                known = exact.proof(outcome.branches(row, k), known.get("tree"))
+            parts.append(known)
+        return parts
 
     def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""
@@ -204,7 +208,7 @@ class Engine:
     def settle(
         self,
         points: Floats,
-        target: int | Rows,
+        target: int | Ints,
         *,
         deadline: Deadline = NO_LIMIT,
         since: Stage = Stage.FORWARD,
@@ -257,7 +261,7 @@ class Engine:
         return outcome
 
     @quiet()
-    def complete(self, outcome: Outcome, points: Floats, target: Rows) -> None:
+    def complete(self, outcome: Outcome, points: Floats, target: Ints) -> None:
         """Write down today's margins of rows that were proven before anyone asked for them."""
         missing = np.flatnonzero(outcome.upper == np.inf)
         for one, some in by_target(target[missing], missing.size):
@@ -297,12 +301,12 @@ class Engine:
         return lower, upper
 
 
-def cut(rows: Rows, size: int) -> list[Rows]:
+def cut(rows: Ints, size: int) -> list[Ints]:
     """So many rows at a time."""
     return np.split(rows, range(size, len(rows), size)) if len(rows) else []
 
 
-def by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows]]:
+def by_target(target: int | Ints, n: int) -> Iterator[tuple[int, Ints]]:
     """Each class that is asked for with its rows, in order."""
     each = np.broadcast_to(target, n)
     # One class for all is the usual case.
@@ -325,19 +329,19 @@ class Job:
         self.outcome = Outcome.empty(n)
         # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
-        self.searches: list[tuple[int, Rows, Search]] = []
+        self.searches: list[tuple[int, Ints, Search]] = []
 
     @property
-    def left(self) -> Rows:
+    def left(self) -> Ints:
         """The rows that are not settled."""
         return np.flatnonzero(self.outcome.verdict == 0)
 
-    def open(self, k: int) -> Rows:
+    def open(self, k: int) -> Ints:
         """The rows that are not settled and whose k-th margin is not proven."""
         return np.flatnonzero((self.outcome.verdict == 0) & ~self.proven[:, k])
 
     def prove(
-        self, rows: Rows, k: int, lower: Floats, stage: Stage, *, proven: bool = False
+        self, rows: Ints, k: int, lower: Floats, stage: Stage, *, proven: bool = False
     ) -> None:
         """Lower bounds of the k-th margin of some rows: proven above 0, or by what else is known; robust if all are."""
         self.lower[rows, k] = np.maximum(self.lower[rows, k], lower)
@@ -348,10 +352,10 @@ class Job:
 
     def reached(
         self,
-        rows: Rows,
+        rows: Ints,
         k: int,
         upper: Floats,
-        broken: NDArray[np.bool_],
+        broken: Bools,
         sides: Values,
         stage: Stage,
     ) -> None:
@@ -370,7 +374,7 @@ def _plain(job: Job) -> None:
     prepared, outcome, points = job.prepared, job.outcome, job.points
     error = np.empty(len(points))
 
-    def interval(rows: slice | Rows) -> None:
+    def interval(rows: slice | Ints) -> None:
         lower, error[rows] = prepared.passed(prepared.least, points[rows])
         job.lower[rows] = lower - error[rows, None]
 
@@ -448,7 +452,7 @@ def _branch(job: Job) -> None:
     job.searches = []
 
 
-def _take_over(job: Job, k: int, rows: Rows, search: Search, stage: Stage) -> None:
+def _take_over(job: Job, k: int, rows: Ints, search: Search, stage: Stage) -> None:
     """What a search knows by now of its rows."""
     broken = search.broken & (job.outcome.verdict[rows] == 0)
     if not job.engine.ball:

@@ -28,7 +28,6 @@ from holdfast.bounds._layers import Layers, Margin
 from holdfast.importers._model import as_network
 from holdfast.verify._attack import attack, sides
 from holdfast.verify._program import propose
-from holdfast.verify._verdict import Outcome
 from holdfast.verify._witness import build_witness, flips
 
 if TYPE_CHECKING:
@@ -244,17 +243,3 @@ def _in_whole_numbers(layers: list[Floats]) -> Iterator[tuple[list[Any], int]]:
     unit = math.lcm(*(value.denominator for layer in exact for side in layer for value in side))
     if unit < _LONGEST:
         yield [[[int(value * unit) for value in side] for side in layer] for layer in exact], unit
-
-
-def proof(
-    engine: Engine, outcome: Outcome, row: int, x: Floats, target: int, max_cases: int
-) -> list[Any]:
-    """The parts of the row's proof; NoProofError where the checker knows no form for what proved it."""
-    parts = []
-    for k, margin in enumerate(engine.prepared(target).margins):
-        known = outcome.trees.get((row, k), {})
-        if "bound" not in known:
-            exact = Exact(engine, margin, x, max_cases=max_cases)
-            known = exact.proof(outcome.branches(row, k), known.get("tree"))
-        parts.append(known)
-    return parts

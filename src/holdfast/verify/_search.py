@@ -21,16 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._arrays import Array, RowBatch, array_namespace, beside, row_sum, take_rows, to_numpy
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints, Values
 from holdfast.bounds._layers import Box, Layers, activated, chords, slack
 from holdfast.verify._attack import sides
 from holdfast.verify._program import propose
-
-Rows = NDArray[np.intp]
 
 # Of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of one with
 # nothing to split.
@@ -278,8 +275,8 @@ def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
 class Leaves:
     """Closed branches: their rows, what was decided of each later neuron, and the multipliers of L and U."""
 
-    row: Rows
-    decided: NDArray[np.int8]
+    row: Ints
+    decided: Values
     lower: Floats
     upper: Floats
 
@@ -288,10 +285,10 @@ class Leaves:
 class Branches(RowBatch):
     """Branches in waiting: rows, what was decided, shares, the neurons to split next, -1 for none, and bounds."""
 
-    row: Rows
+    row: Ints
     decided: Array
     shares: Array
-    neuron: Rows
+    neuron: Ints
     bound: Floats
 
     def joined(self, other: Branches) -> Branches:
@@ -383,19 +380,19 @@ class Search:
                 stack.append(branches)
 
     @property
-    def broken(self) -> NDArray[np.bool_]:
+    def broken(self) -> Bools:
         """Rows whose margin is clearly below zero for some network in Δ."""
         return np.asarray(self.upper < -WITNESS_SAFETY * self.error)
 
     @property
-    def closed(self) -> NDArray[np.bool_]:
+    def closed(self) -> Bools:
         """Rows all of whose branches are closed."""
         waiting = np.zeros(self.done.shape[0], dtype=bool)
         for branches in self.stack:
             waiting[branches.row] = True
         return ~waiting & ~self.done
 
-    def sides(self, rows: Rows) -> Floats:
+    def sides(self, rows: Ints) -> Floats:
         """Each hidden neuron's side where `upper` was met."""
         points = take_rows(self.points, rows)
         corner, later = beside(points, self.corner[rows]), beside(points, self.later[rows])
@@ -440,7 +437,7 @@ class Search:
         missing = beside(walk.bound, self._cutoff(branches.row)) - walk.bound
         return replace(branches, shares=walk.shares, neuron=self._best(score, missing))
 
-    def _shut(self, branches: Branches, case: Case, walk: Walk) -> tuple[Branches, Rows]:
+    def _shut(self, branches: Branches, case: Case, walk: Walk) -> tuple[Branches, Ints]:
         """Close the branches above their cutoff; all with their bounds, and which are open, of rows not done."""
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
         xp, rows = array_namespace(walk.total), branches.row
@@ -455,7 +452,7 @@ class Search:
             self.leaves.append(Leaves(rows[shut], decided, lower, upper))
         return branches, np.flatnonzero(stays)
 
-    def _best(self, score: Array, missing: Array) -> Rows:
+    def _best(self, score: Array, missing: Array) -> Ints:
         """The neurons to split next, best first: as many as their promises say it takes for what is missing."""
         xp, more = array_namespace(score), True
         best = np.full((score.shape[0], _AT_ONCE), -1)
@@ -471,20 +468,20 @@ class Search:
             score = xp.where(places == most[:, None], 0.0, score)
         return best
 
-    def _still_open(self, branches: Branches) -> NDArray[np.bool_]:
+    def _still_open(self, branches: Branches) -> Bools:
         """Which branches are of rows that are not done, less those above a cutoff that has come down since."""
         above = branches.bound > self._cutoff(branches.row)
         np.minimum.at(self.lower, branches.row[above], branches.bound[above])
         return np.asarray(~above & ~self.done[branches.row])
 
-    def _cutoff(self, rows: Rows) -> Floats:
+    def _cutoff(self, rows: Ints) -> Floats:
         if self.gap is not None:
             return np.asarray(self.upper[rows] - self.gap[rows])
         if not self.fine:
             return np.zeros(rows.shape[0])
         return np.where(self.broken[rows], _DEEPER * self.upper[rows], 0.0)
 
-    def _meet(self, rows: Rows, reached: Floats, corner: Array, low: Array) -> None:
+    def _meet(self, rows: Ints, reached: Floats, corner: Array, low: Array) -> None:
         """Record networks with a smaller margin than was known, the best last so that it stays."""
         margin = reached + self.error[rows]
         better = np.flatnonzero(margin < self.upper[rows])
@@ -539,7 +536,8 @@ class Search:
         top = xp.where(decided < 0, xp.minimum(ranges.top, 0.0), ranges.top)
         later = ((bottom[:, span], top[:, span]) for _, span in layers.spans[::-1])
         ends = [np.concatenate(pair).T for pair in ((start.low, start.high), *later)]
-        proposal = propose(layers.at_one_scale(), ends)
+        # Of one row the scale is a number.
+        proposal = propose(layers.scaled(float(np.max(layers.margin.scale))), ends)
         if proposal is None:
             self._give_up(branch.row)
             return -1
@@ -560,7 +558,7 @@ class Search:
         layer, neuron = loosest
         return int(dict(layers.spans)[layer].start) + neuron
 
-    def _give_up(self, rows: Rows) -> None:
+    def _give_up(self, rows: Ints) -> None:
         rows = rows[~self.done[rows]]
         self.done[rows] = True
         self.open[rows] = True

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._network import Floats, Ints, Network, Values
 from holdfast.verify._search import Leaves
@@ -80,10 +79,10 @@ class Outcome:
     Sides or networks break a row, closed branches or trees prove it; a margin is named by its place among its class's.
     """
 
-    verdict: NDArray[np.int8]
+    verdict: Values
     lower: Floats
     upper: Floats
-    stage: NDArray[np.int8]
+    stage: Values
     sides: list[tuple[Ints, int, Values]] = field(default_factory=list)
     networks: dict[int, Network] = field(default_factory=dict)
     leaves: list[tuple[int, Leaves]] = field(default_factory=list)
