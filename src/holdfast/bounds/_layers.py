@@ -59,13 +59,12 @@ class Layer:
 
     def on(self, convert: Any) -> Layer:
         """The same layer with its arrays converted, to another library or device."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        parts = [getattr(self, field.name) for field in fields(self)]
         # What is one array stays one.
         known: dict[int, Any] = {
-            id(part): part if isinstance(part, float | bool) else convert(part)
-            for part in parts.values()
+            id(part): part if isinstance(part, float | bool) else convert(part) for part in parts
         }
-        return Layer(**{name: known[id(part)] for name, part in parts.items()})
+        return Layer(*(known[id(part)] for part in parts))
 
     @cached_property
     def ends(self) -> tuple[Array, Array, Array, Array]:

@@ -126,8 +126,9 @@ class Exact:
         part, engine = self._with_bound(method="interval"), self.engine
         if part is None and engine.changes.norm in (1.0, 2.0):
             part = self._with_bound(method="ball") or self._with_bound(method="ball", tree={})
-            tree = tree or leaf(engine.network, engine.changes, self.x, self.margin)
-            part = part or self._with_bound(method="ball", tree=tree)
+            if part is None:
+                tree = tree or leaf(engine.network, engine.changes, self.x, self.margin)
+                part = self._with_bound(method="ball", tree=tree)
         return part
 
     def _by_cases(self, branches: list[Values]) -> Document | Floats | None:
