@@ -83,13 +83,15 @@ class PreparedTarget:
         parts.append((output.T, np.concatenate([one.margin.bias for one in layers])))
         self.today = Pass(parts, network.n_features, self.convert, layers[0].relus)
         self.layers = [one.on(self.convert) for one in layers] if engine.device else layers
-        # The interval bounds of the margins, (n, k), before any allowance for rounding.
-        self.least: Callable[[Array], Array] = lambda points: array_namespace(points).stack(
-            [one.least(points) for one in self.layers], axis=1
-        )
         self.rectified = network.rectified
-        if network.rectified:
-            self.least = interval_pass(layers, self.convert)
+        # The interval bounds of the margins, (n, k), before any allowance for rounding.
+        self.least: Callable[[Array], Array] = (
+            interval_pass(layers, self.convert)
+            if self.rectified
+            else lambda points: array_namespace(points).stack(
+                [one.least(points) for one in self.layers], axis=1
+            )
+        )
 
     @cached_property
     def suspects(self) -> list[tuple[Values, Pass]]:
