@@ -437,6 +437,17 @@ def test_every_row_of_a_table_has_its_own_rounding() -> None:
     assert alone.verdict[0] is beside.verdict[0] is hf.Verdict.ROBUST
 
 
+@pytest.mark.parametrize("large", [1e9, -1e9])
+def test_a_row_is_settled_alike_beside_rows_that_are_accepted_or_lost(large: float) -> None:
+    """Which of the two passes over a table comes first shows neither in a row's stage nor in its bounds."""
+    network = _line(1.0, bias=0.0)
+    changes = hf.PlausibleChanges(1.0 - 1e-7, biases=False)
+    alone = hf.certify(network, [[1.0]], 1, changes)
+    beside = hf.certify(network, [[1.0], *[[large]] * 9], 1, changes)
+    assert alone.decided_by[0] == beside.decided_by[0] == "closed form"
+    assert alone.margin_lower[0] == beside.margin_lower[0]
+
+
 def test_a_counter_model_of_a_margin_at_the_last_bit_is_inside() -> None:
     """One ulp beyond the tie: a counter-model exists, lies in Δ and flips the class."""
     network = _line(1.0, bias=0.015625)

@@ -27,10 +27,9 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._arrays import Array, RowBatch, array_namespace, beside, row_sum, take_rows, to_numpy
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Values
 from holdfast.changes import PlausibleChanges
 from holdfast.changes._parameters import Radius, down_up
 
@@ -60,13 +59,12 @@ class Layer:
 
     def on(self, convert: Any) -> Layer:
         """The same layer with its arrays converted, to another library or device."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        parts = [getattr(self, field.name) for field in fields(self)]
         # What is one array stays one.
         known: dict[int, Any] = {
-            id(part): part if isinstance(part, float | bool) else convert(part)
-            for part in parts.values()
+            id(part): part if isinstance(part, float | bool) else convert(part) for part in parts
         }
-        return Layer(**{name: known[id(part)] for name, part in parts.items()})
+        return Layer(*(known[id(part)] for part in parts))
 
     @cached_property
     def ends(self) -> tuple[Array, Array, Array, Array]:
@@ -299,11 +297,6 @@ class Layers(RowBatch):
         """Every radius multiplied by `scale`: a number, or a column."""
         hidden = tuple(replace(layer, scale=scale) for layer in self.hidden)
         return Layers(hidden, self.relus, replace(self.margin, scale=scale))
-
-    def at_one_scale(self) -> Layers:
-        """The layers for a table of one row, its scale a number."""
-        scale = self.margin.scale
-        return self if isinstance(scale, float) else self.scaled(float(scale[0, 0]))
 
     def take(self, rows: Array) -> Layers:
         """The layers for some rows of the table."""
@@ -583,7 +576,7 @@ def interval_pass(layers: Sequence[Layers], convert: Any = np.asarray) -> Pass:
     return Pass(parts, layers[0].all[0].weight.shape[1], convert)
 
 
-def suspect(layers: Layers, convert: Any = np.asarray) -> tuple[NDArray[np.int8], Pass]:
+def suspect(layers: Layers, convert: Any) -> tuple[Values, Pass]:
     """One network in Δ that breaks most of what can be broken, of those with ReLU everywhere: its sides, its margin.
 
     Where every later neuron is active, these are the worst sides, whatever the point.

@@ -227,11 +227,12 @@ def _settled(
 
     Blocks and groups are the same however many workers there are, and so is what is computed of each row.
     """
+    settle: Callable[..., Outcome] = decider.settle
     n, group, easy, device = len(points), _BLOCK, until, None
     if isinstance(decider, Engine):
         group, easy, device = decider.group, min(until, decider.easy), decider.device
     if n <= group or device:
-        return decider.settle(points, targets, deadline=deadline, until=until, advance=advance)
+        return settle(points, targets, deadline=deadline, until=until, advance=advance)
     outcome = Outcome.empty(n)
 
     def run(blocks: list[Ints], stage: Stage) -> None:
@@ -240,12 +241,9 @@ def _settled(
             # Rows that lie together need no copy.
             together = rows[-1] - rows[0] == len(rows) - 1
             own: Any = slice(rows[0], rows[-1] + 1) if together else rows
-            known: dict[str, Any] = (
-                {"known": (outcome.lower[own], outcome.upper[own])} if stage > easy else {}
-            )
-            settle = partial(decider.settle, points[own], targets[own], until=stage, **known)
             left = deadline.left()
-            return settle, None if left is None else left / (len(blocks) - i)
+            work = partial(settle, points[own], targets[own], until=stage)
+            return work, None if left is None else left / (len(blocks) - i)
 
         parts = map(part, range(len(blocks)))
         settled = map(_settle_part, parts) if len(blocks) == 1 else spread(_settle_part, parts)
@@ -255,6 +253,9 @@ def _settled(
 
     run(cut(np.arange(n), _BLOCK), easy)
     if easy < until:
+        if decider.classifier.n_outputs < 3:
+            # With one margin a row, rows that are left open need not see the easy stages again.
+            settle = partial(settle, since=Stage(easy + 1))
         run(cut(np.flatnonzero(outcome.verdict == 0), group), until)
     return outcome
 

@@ -16,7 +16,7 @@ import numpy as np
 from holdfast._classifier import Classifier
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Floats, Ints, Network, Pair
-from holdfast._progress import Advance
+from holdfast._progress import Advance, no_bar
 from holdfast._trees import TreeEnsemble
 from holdfast.bounds._layers import margins_for
 from holdfast.changes import Changes, PlausibleChanges
@@ -63,11 +63,11 @@ class ClosedForm(ABC):
         deadline: Deadline = NO_LIMIT,
         until: Stage = Stage.EXACT,
         keep: bool = True,
-        advance: Advance = lambda _: None,
+        advance: Advance = no_bar,
     ) -> Outcome:
         """As `Engine.settle`."""
         outcome = Outcome.empty(points.shape[0])
-        for one, rows in by_target(target, points.shape[0]) if len(points) else ():
+        for one, rows in by_target(target, points.shape[0]):
             lower, upper = self.worst(points[rows], one)
             outcome.lower[rows] = lower
             outcome.upper[rows] = upper

@@ -15,11 +15,11 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._arrays import Array, array_namespace, to_numpy
 from holdfast._deadline import NO_LIMIT, Deadline
-from holdfast._network import CHUNK, Floats, Network, Pair, Values
+from holdfast._network import CHUNK, Bools, Floats, Ints, Network, Pair, Values
+from holdfast._progress import Advance, no_bar
 from holdfast.bounds import _balls as balls
 from holdfast.bounds._layers import (
     Layers,
@@ -37,8 +37,6 @@ from holdfast.verify._attack import attack
 from holdfast.verify._search import WITNESS_SAFETY, Search
 from holdfast.verify._verdict import NOT_ROBUST, ROBUST, Outcome, Stage
 from holdfast.verify._witness import build_witness, flips
-
-Rows = NDArray[np.intp]
 
 # Values of searched layers that are looked at together.
 _WIDE = 2**15
@@ -60,7 +58,7 @@ class Step:
 
     stage: Stage
     # None: it runs with the one before.
-    run: Callable[[Job, Deadline], None] | None
+    run: Callable[[Job], None] | None
     proves: bool
     breaks: bool
     # What it may spend on a row, and what it does, in words.
@@ -84,19 +82,21 @@ class PreparedTarget:
         output = np.concatenate([one.margin.weight for one in layers])
         parts.append((output.T, np.concatenate([one.margin.bias for one in layers])))
         self.today = Pass(parts, network.n_features, self.convert, layers[0].relus)
-        self.interval = interval_pass(layers, self.convert) if network.rectified else None
         self.layers = [one.on(self.convert) for one in layers] if engine.device else layers
+        self.rectified = network.rectified
+        # The interval bounds of the margins, (n, k), before any allowance for rounding.
+        self.least: Callable[[Array], Array] = (
+            interval_pass(layers, self.convert)
+            if self.rectified
+            else lambda points: array_namespace(points).stack(
+                [one.least(points) for one in self.layers], axis=1
+            )
+        )
 
     @cached_property
-    def suspects(self) -> list[tuple[NDArray[np.int8], Pass]]:
+    def suspects(self) -> list[tuple[Values, Pass]]:
         """For each margin a network that breaks most of what can be broken; none without ReLU everywhere."""
-        return [suspect(one, self.convert) for one in self.layers] if self.interval else []
-
-    def least(self, points: Array) -> Array:
-        """The interval bounds of the margins, (n, k), before any allowance for rounding."""
-        if self.interval is not None:
-            return self.interval(points)
-        return array_namespace(points).stack([one.least(points) for one in self.layers], axis=1)
+        return [suspect(one, self.convert) for one in self.layers] if self.rectified else []
 
     def rounding(self, points: Floats) -> Floats:
         """How far rounding may carry the margins of each row."""
@@ -114,6 +114,11 @@ class PreparedTarget:
         if near.size:
             error[near] = self.rounding(points[near])
         return margins, error
+
+    def meet(self, outcome: Outcome, points: Floats, rows: slice | Ints) -> None:
+        """Write down today's margins of some rows."""
+        margins, error = self.passed(self.today, points[rows])
+        outcome.upper[rows] = _least(margins) + error
 
     def error(self, points: Floats) -> float:
         """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
@@ -138,6 +143,8 @@ class Engine:
         # The box that contains Δ; for norm inf Δ itself.
         self.box = replace(changes, norm=math.inf) if self.ball else changes
         self.radii = changes.layer_radii(network)
+        # The last of the stages that cost about as much as a few forward passes.
+        self.easy = Stage.BALL if self.ball else Stage.ATTACK
         self._prepared: dict[int, PreparedTarget] = {}
         # Where the network comes from, with its threshold.
         self.model: Model | None = None
@@ -166,27 +173,32 @@ class Engine:
         """A network inside Δ that breaks a row that is NOT_ROBUST, replayed; None where none was kept."""
         if outcome.stage[row] == Stage.FORWARD:
             return self.network
-        breaker = outcome.breaker(row)
-        if breaker is None:
-            return None
-        margin, sides = breaker
-        if isinstance(sides, Network):
-            return sides
-        witness = build_witness(self.network, self.radii, margin, point, sides)
-        if witness.predict_index(point[None, :])[0] == target:
-            raise HoldfastError(
-                f"row {row}: the counter-model did not replay; please report this as a bug"
-            )
-        return witness
+        for rows, k, sides in outcome.sides:
+            for chosen in sides[rows == row]:
+                margin = self.prepared(target).margins[k]
+                witness = build_witness(self.network, self.radii, margin, point, chosen)
+                if witness.predict_index(point[None, :])[0] == target:
+                    raise HoldfastError(
+                        f"row {row}: the counter-model did not replay; please report this as a bug"
+                    )
+                return witness
+        return outcome.networks.get(row)
 
     def proof(
         self, outcome: Outcome, row: int, point: Floats, target: int, max_cases: int
     ) -> list[dict[str, Any]]:
         """What the ROBUST verdict of a row stands on, as `holdfast.checker` reads it: a part for each rival."""
         # As in `_exact`: the checker is imported when it is asked for.
-        from holdfast.verify._exact import proof
+        from holdfast.verify._exact import Exact
 
-        return proof(self, outcome, row, point, target, max_cases)
+        parts = []
+        for k, margin in enumerate(self.prepared(target).margins):
+            known = outcome.trees.get((row, k), {})
+            if "bound" not in known:
+                exact = Exact(self, margin, point, max_cases=max_cases)
+                known = exact.proof(outcome.branches(row, k), known.get("tree"))
+            parts.append(known)
+        return parts
 
     def prepared(self, target: int) -> PreparedTarget:
         """What is known of the class at index `target` beforehand."""
@@ -194,46 +206,38 @@ class Engine:
             self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
         return self._prepared[target]
 
-    @property
-    def easy(self) -> Stage:
-        """The last of the stages that cost about as much as a few forward passes."""
-        return Stage.BALL if self.ball else Stage.ATTACK
-
     @quiet()
     def settle(
         self,
         points: Floats,
-        target: int | Rows,
+        target: int | Ints,
         *,
         deadline: Deadline = NO_LIMIT,
+        since: Stage = Stage.FORWARD,
         until: Stage = Stage.EXACT,
         keep: bool = True,
-        advance: Callable[[int], object] = lambda _: None,
-        known: tuple[Floats, Floats] | None = None,
+        advance: Advance = no_bar,
     ) -> Outcome:
-        """The sign of the margins of every row, for one target class or one a row, by the stages up to `until`.
+        """The sign of the margins of every row, for one target class or one a row, by the stages `since` to `until`.
 
-        `keep` keeps what proves the rows, for certificates. `known` are bounds of rows that the easy stages have left
-        open: with one margin a row, they need not see them again. See `complete` for what may be missing.
+        `keep` keeps what proves the rows, for certificates. See `complete` for what may be missing.
         """
-        n, jobs, first = points.shape[0], [], Stage.FORWARD
-        if n == 1 and known is None:
+        n = points.shape[0]
+        if n == 1:
             outcome = self._at_once(points, target if isinstance(target, int) else int(target[0]))
             if outcome.verdict[0]:
                 return outcome
+        jobs = []
         for one, rows in by_target(target, n):
-            job = Job(self, self.prepared(one), points if rows.size == n else points[rows], keep)
-            jobs.append((rows, job))
-            if known is not None and len(job.prepared.margins) == 1:
-                job.outcome.lower[:], job.outcome.upper[:] = (bound[rows] for bound in known)
-                job.lower[:, 0], first = job.outcome.lower, Stage(self.easy + 1)
+            own = points if rows.size == n else points[rows]
+            jobs.append((rows, Job(self, self.prepared(one), own, keep, deadline)))
         # What is easy in every class before what is hard in any: a time limit should cost only the latter.
         for step in TABLE:
-            due = first <= step.stage <= until and step.ball in (None, self.ball)
+            due = since <= step.stage <= until and step.ball in (None, self.ball)
             for _, job in jobs if due else ():
                 before = job.left.size
                 if step.run and before and not deadline.over:
-                    step.run(job, deadline)
+                    step.run(job)
                     advance(before - job.left.size)
         if len(jobs) == 1:
             outcome = jobs[0][1].outcome
@@ -259,13 +263,11 @@ class Engine:
         return outcome
 
     @quiet()
-    def complete(self, outcome: Outcome, points: Floats, target: Rows) -> None:
+    def complete(self, outcome: Outcome, points: Floats, target: Ints) -> None:
         """Write down today's margins of rows that were proven before anyone asked for them."""
         missing = np.flatnonzero(outcome.upper == np.inf)
-        for one, some in by_target(target[missing], missing.size) if missing.size else ():
-            prepared, rows = self.prepared(one), missing[some]
-            today, error = prepared.passed(prepared.today, points[rows])
-            outcome.upper[rows] = _least(today) + error
+        for one, some in by_target(target[missing], missing.size):
+            self.prepared(one).meet(outcome, points, missing[some])
 
     @quiet()
     def least(
@@ -301,44 +303,47 @@ class Engine:
         return lower, upper
 
 
-def cut(rows: Rows, size: int) -> list[Rows]:
+def cut(rows: Ints, size: int) -> list[Ints]:
     """So many rows at a time."""
     return np.split(rows, range(size, len(rows), size)) if len(rows) else []
 
 
-def by_target(target: int | Rows, n: int) -> Iterator[tuple[int, Rows]]:
-    """Each class that is asked for with its rows, in order; one class for all is the usual case."""
-    if isinstance(target, int) or (target == target[0]).all():
-        yield target if isinstance(target, int) else int(target[0]), np.arange(n)
-    else:
-        for one in np.unique(target):
-            yield int(one), np.flatnonzero(target == one)
+def by_target(target: int | Ints, n: int) -> Iterator[tuple[int, Ints]]:
+    """Each class that is asked for with its rows, in order."""
+    each = np.broadcast_to(target, n)
+    # One class for all is the usual case.
+    for one in each[:1] if (each == each[:1]).all() else np.unique(each):
+        yield int(one), np.flatnonzero(each == one)
 
 
+@dataclass
 class Job:
     """Rows with one target class on their way down the table."""
 
-    def __init__(
-        self, engine: Engine, prepared: PreparedTarget, points: Floats, keep: bool
-    ) -> None:
-        self.engine, self.prepared, self.points, self.keep = engine, prepared, points, keep
-        n, k = points.shape[0], len(prepared.margins)
+    engine: Engine
+    prepared: PreparedTarget
+    points: Floats
+    keep: bool
+    deadline: Deadline
+
+    def __post_init__(self) -> None:
+        n, k = self.points.shape[0], len(self.prepared.margins)
         self.outcome = Outcome.empty(n)
         # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)
-        self.searches: list[tuple[int, Rows, Search]] = []
+        self.searches: list[tuple[int, Ints, Search]] = []
 
     @property
-    def left(self) -> Rows:
+    def left(self) -> Ints:
         """The rows that are not settled."""
         return np.flatnonzero(self.outcome.verdict == 0)
 
-    def open(self, k: int) -> Rows:
+    def open(self, k: int) -> Ints:
         """The rows that are not settled and whose k-th margin is not proven."""
         return np.flatnonzero((self.outcome.verdict == 0) & ~self.proven[:, k])
 
     def prove(
-        self, rows: Rows, k: int, lower: Floats, stage: Stage, *, proven: bool = False
+        self, rows: Ints, k: int, lower: Floats, stage: Stage, *, proven: bool = False
     ) -> None:
         """Lower bounds of the k-th margin of some rows: proven above 0, or by what else is known; robust if all are."""
         self.lower[rows, k] = np.maximum(self.lower[rows, k], lower)
@@ -349,48 +354,51 @@ class Job:
 
     def reached(
         self,
-        rows: Rows,
+        rows: Ints,
         k: int,
         upper: Floats,
-        broken: NDArray[np.bool_],
+        broken: Bools,
         sides: Values,
         stage: Stage,
     ) -> None:
         """Write down margins that some network in Δ does not exceed; of the rows that it breaks, its sides."""
         self.outcome.upper[rows] = np.minimum(self.outcome.upper[rows], upper)
         self.outcome.mark(rows[broken], NOT_ROBUST, stage)
-        self.outcome.add_sides(rows[broken], self.prepared.margins[k], sides)
+        if broken.any():
+            # A byte for each neuron where all are corners.
+            corners = sides.dtype != np.int8 and (np.abs(sides) == 1.0).all()
+            kept = sides.astype(np.int8) if corners else sides
+            self.outcome.sides.append((rows[broken], k, kept))
 
 
-def _plain(job: Job, deadline: Deadline) -> None:
+def _plain(job: Job) -> None:
     """Forward pass and interval bound. No row is settled by both, so that their order shows in nothing but time."""
     prepared, outcome, points = job.prepared, job.outcome, job.points
-    few, _ = prepared.passed(prepared.today, points[:: job.left.size // _SAMPLED + 1])
+    error = np.empty(len(points))
+
+    def interval(rows: slice | Ints) -> None:
+        lower, error[rows] = prepared.passed(prepared.least, points[rows])
+        job.lower[rows] = lower - error[rows, None]
+
+    few, _ = prepared.passed(prepared.today, points[:: len(points) // _SAMPLED + 1])
     if 2 * np.count_nonzero(_least(few) > 0.0) > len(few):
         # Where most rows are accepted, most may be proven, and nobody asks what their margins are today.
-        lower, error = prepared.passed(prepared.least, points)
-        job.lower[:] = lower - error[:, None]
-        left = np.flatnonzero(~(_least(job.lower) > 0.0))
-        upper, _ = prepared.passed(prepared.today, points[left])
-        outcome.upper[left] = _least(upper) + error[left]
+        interval(slice(None))
+        prepared.meet(outcome, points, np.flatnonzero(~(_least(job.lower) > 0.0)))
     else:
-        upper, error = prepared.passed(prepared.today, points)
-        outcome.upper[:] = _least(upper) + error
-        left = np.flatnonzero(~(outcome.upper < 0.0))
-        lower, _ = prepared.passed(prepared.least, points[left])
-        job.lower[left] = lower - error[left, None]
+        prepared.meet(outcome, points, slice(None))
+        interval(np.flatnonzero(~(outcome.upper < 0.0)))
     # Of rows that today's network loses nobody asks how low they get.
     lost = outcome.upper < 0.0
     job.lower[lost] = -np.inf
     outcome.lower[:] = _least(job.lower)
     np.greater(job.lower, 0.0, out=job.proven)
-    hidden = job.engine.network.hidden
+    hidden, rows = job.engine.network.hidden, np.flatnonzero(~lost)
     stage = Stage.INTERVAL if hidden else Stage.CLOSED_FORM
     outcome.mark(lost, NOT_ROBUST, Stage.FORWARD)
     outcome.mark(outcome.lower > 0.0, ROBUST, stage)
     # Without hidden layers the bound is the least margin itself.
-    rows = np.flatnonzero(~lost) if not hidden and not job.engine.ball else left[:0]
-    for k, least in enumerate(job.lower[rows].T if rows.size else ()):
+    for k, least in enumerate(() if hidden or job.engine.ball else job.lower[rows].T):
         slack = error[rows]
         broken = (least < -WITNESS_SAFETY * slack) & (outcome.verdict[rows] == 0)
         sides = np.zeros((np.count_nonzero(broken), 0))
@@ -402,7 +410,7 @@ def _least(margins: Array) -> Array:
     return margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
 
 
-def _attack(job: Job, deadline: Deadline) -> None:
+def _attack(job: Job) -> None:
     engine, prepared = job.engine, job.prepared
     for k, layers in enumerate(prepared.layers if engine.network.hidden else ()):
         for suspected in (True, False) if prepared.suspects else (False,):
@@ -420,11 +428,11 @@ def _attack(job: Job, deadline: Deadline) -> None:
                 job.reached(rows, k, margins + error, broken, sides[broken], Stage.ATTACK)
 
 
-def _linear(job: Job, deadline: Deadline) -> None:
+def _linear(job: Job) -> None:
     engine = job.engine
     for k, layers in enumerate(job.prepared.layers if len(engine.network.hidden) > 1 else ()):
         for rows in cut(job.open(k), engine.group):
-            if deadline.over:
+            if job.deadline.over:
                 return
             points = job.points[rows]
             error = job.prepared.rounding(points)
@@ -437,16 +445,16 @@ def _linear(job: Job, deadline: Deadline) -> None:
                 job.searches.append((k, rows, search))
 
 
-def _branch(job: Job, deadline: Deadline) -> None:
+def _branch(job: Job) -> None:
     for k, rows, search in job.searches:
         # Rows that are settled by another margin are left out.
         search.done[job.outcome.verdict[rows] != 0] = True
-        search.branch(_MOST_NODES, deadline)
+        search.branch(_MOST_NODES, job.deadline)
         _take_over(job, k, rows, search, Stage.BRANCH)
     job.searches = []
 
 
-def _take_over(job: Job, k: int, rows: Rows, search: Search, stage: Stage) -> None:
+def _take_over(job: Job, k: int, rows: Ints, search: Search, stage: Stage) -> None:
     """What a search knows by now of its rows."""
     broken = search.broken & (job.outcome.verdict[rows] == 0)
     if not job.engine.ball:
@@ -455,11 +463,11 @@ def _take_over(job: Job, k: int, rows: Rows, search: Search, stage: Stage) -> No
     lower = np.where(closed, search.lower, np.minimum(search.root_bound, 0.0))
     job.prove(rows, k, lower, stage)
     for leaves in search.leaves:
-        job.outcome.add_leaves(job.prepared.margins[k], replace(leaves, row=rows[leaves.row]))
+        job.outcome.add_leaves(rows, k, leaves)
     search.leaves.clear()
 
 
-def _ball(job: Job, deadline: Deadline) -> None:
+def _ball(job: Job) -> None:
     engine, rows = job.engine, job.left
     stage = Stage.BALL if engine.network.hidden else Stage.CLOSED_FORM
     lower = balls.least_margins(
@@ -469,30 +477,30 @@ def _ball(job: Job, deadline: Deadline) -> None:
         job.prove(rows, k, lower[:, k], stage)
 
 
-def _ball_attack(job: Job, deadline: Deadline) -> None:
+def _ball_attack(job: Job) -> None:
     engine, outcome = job.engine, job.outcome
     stage = Stage.ATTACK if engine.network.hidden else Stage.CLOSED_FORM
     for one in job.left:
         for k in np.argsort(job.lower[one]):
-            if deadline.over:
+            if job.deadline.over:
                 return
             margin, x = job.prepared.margins[k], job.points[one]
             if job.proven[one, k]:
                 continue
             lower, witness, tree = balls.refine(
-                engine.network, engine.changes, x, margin, goal=0.0, deadline=deadline
+                engine.network, engine.changes, x, margin, goal=0.0, deadline=job.deadline
             )
             if witness is not None and flips(witness, margin, x):
                 outcome.upper[one] = min(outcome.upper[one], 0.0)
                 outcome.mark(one, NOT_ROBUST, stage)
-                outcome.networks[int(one)] = (margin, witness)
+                outcome.networks[int(one)] = witness
                 break
             job.prove(np.array([one]), int(k), np.array([lower]), Stage.BALL)
             if tree is not None and lower > 0.0 and job.keep:
-                outcome.trees[int(one), margin.above, margin.below] = {"tree": tree}
+                outcome.trees[int(one), int(k)] = {"tree": tree}
 
 
-def _exact(job: Job, deadline: Deadline) -> None:
+def _exact(job: Job) -> None:
     """Row by row in integers, where floats cannot tell: the margin is nearer to 0 than rounding allows."""
     # Not before it is asked for: `python -m holdfast.checker` has to come before whoever imports the checker.
     from holdfast.verify._exact import Exact
@@ -500,12 +508,12 @@ def _exact(job: Job, deadline: Deadline) -> None:
     engine = job.engine
     for k, margin in enumerate(job.prepared.margins):
         for row in cut(job.open(k), 1):
-            if deadline.over:
+            if job.deadline.over:
                 return
             x = job.points[row[0]]
-            answer = Exact(engine, margin, x, deadline=deadline).settle()
+            answer = Exact(engine, margin, x, deadline=job.deadline).settle()
             if isinstance(answer, dict):
-                job.outcome.trees[int(row[0]), margin.above, margin.below] = answer
+                job.outcome.trees[int(row[0]), k] = answer
                 # A margin of exactly 0 that keeps the class is proven, too.
                 job.prove(row, k, np.array([max(answer["bound"], 0.0)]), Stage.EXACT, proven=True)
             elif answer is not None and not engine.ball:

@@ -24,11 +24,10 @@ from holdfast._network import Floats, Network, Values
 from holdfast._tree_document import tree_document
 from holdfast._trees import TreeEnsemble
 from holdfast.bounds._balls import leaf
-from holdfast.bounds._layers import Layers, Margin, margins_for
+from holdfast.bounds._layers import Layers, Margin
 from holdfast.importers._model import as_network
 from holdfast.verify._attack import attack, sides
 from holdfast.verify._program import propose
-from holdfast.verify._verdict import Outcome
 from holdfast.verify._witness import build_witness, flips
 
 if TYPE_CHECKING:
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
 _BITS = (16, 48, 80)
 # Where a margin is exactly 0 only the fractions themselves will do, if they are short.
 _SHORT, _LONGEST = 4096, 2**4096
-
-# What a branch decided, its multipliers of L and of U.
-Branch = tuple[Values, Values, Values]
 
 
 class NoProofError(checker.CheckError):
@@ -110,21 +106,15 @@ class Exact:
             return part
         chosen = np.zeros(0)
         if self.layers.hidden:
-            chosen = attack(self.layers, self.x[None, :], rounds=4)[1][0].astype(np.float64)
-        if self._breaks(chosen):
-            return chosen
-        return self._by_cases([np.zeros(0)] * 3) if len(self.layers.hidden) > 1 else None
+            (chosen,) = attack(self.layers, self.x[None, :], rounds=4)[1]
+        return chosen if self._breaks(chosen) else self._by_cases([])
 
-    def proof(self, branches: list[Branch], tree: Document | None = None) -> Document:
+    def proof(self, branches: list[Values], tree: Document | None = None) -> Document:
         """The part of a certificate for a margin that is proven: by closed branches of a search, if there are any.
 
         `tree` is how a ball was cut.
         """
-        proven: Document | Floats | None = self._by_bound(tree)
-        if proven is None and branches:
-            proven = self._by_cases([np.stack(parts) for parts in zip(*branches, strict=True)])
-        elif proven is None:
-            proven = self.settle()
+        proven = self._by_bound(tree) or (self._by_cases(branches) if branches else self.settle())
         if not isinstance(proven, dict):
             raise NoProofError(
                 f"a proof takes more than {self.max_cases} cases; max_cases= allows more, unless what proves it has "
@@ -136,12 +126,15 @@ class Exact:
         part, engine = self._with_bound(method="interval"), self.engine
         if part is None and engine.changes.norm in (1.0, 2.0):
             part = self._with_bound(method="ball") or self._with_bound(method="ball", tree={})
-            tree = tree or leaf(engine.network, engine.changes, self.x, self.margin)
-            part = part or self._with_bound(method="ball", tree=tree)
+            if part is None:
+                tree = tree or leaf(engine.network, engine.changes, self.x, self.margin)
+                part = self._with_bound(method="ball", tree=tree)
         return part
 
     def _by_cases(self, branches: list[Values]) -> Document | Floats | None:
-        tree = self._tree(self.question.ranges, branches)
+        if len(self.layers.hidden) < 2:
+            return None
+        tree = self._tree(self.question.ranges, branches or [np.zeros(0)] * 3)
         return self._with_bound(method="cases", tree=tree) if isinstance(tree, dict) else tree
 
     def _with_bound(self, **part: Any) -> Document | None:
@@ -216,8 +209,8 @@ class Exact:
         leaf = self.leaf(case, solved.lower, solved.upper)
         if leaf is not None:
             return leaf
-        later = np.concatenate(solved.sides)[None, :]
-        (chosen,) = sides(self.layers, self.x[None, :], solved.values[0][None, :], later)
+        points = self.x[None, :]
+        (chosen,) = sides(self.layers, points, solved.first[None, :], solved.later[None, :])
         # The same with the last hidden layer on the sides that its output row asks for.
         row = self.layers.margin.ends[0][0]
         worst = np.append(chosen[: -row.size], np.where(row > 0.0, -1.0, 1.0))
@@ -251,18 +244,3 @@ def _in_whole_numbers(layers: list[Floats]) -> Iterator[tuple[list[Any], int]]:
     unit = math.lcm(*(value.denominator for layer in exact for side in layer for value in side))
     if unit < _LONGEST:
         yield [[[int(value * unit) for value in side] for side in layer] for layer in exact], unit
-
-
-def proof(
-    engine: Engine, outcome: Outcome, row: int, x: Floats, target: int, max_cases: int
-) -> list[Any]:
-    """The parts of the row's proof; NoProofError where the checker knows no form for what proved it."""
-    parts = []
-    for margin in margins_for(engine.network, target):
-        exact = Exact(engine, margin, x, max_cases=max_cases)
-        known = outcome.trees.get((row, margin.above, margin.below), {})
-        whole = "bound" in known
-        parts.append(
-            known if whole else exact.proof(outcome.branches(row, margin), known.get("tree"))
-        )
-    return parts

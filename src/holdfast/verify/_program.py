@@ -12,7 +12,6 @@ Its duals are the multipliers of L and U with which the walk back of `verify.sea
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,14 +24,13 @@ from holdfast.milp._relaxation import Program, Relaxation
 _GIVE = 1e3
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """Multipliers of L and U of all later neurons, the hidden values, later neurons' sides, and what to split next."""
+class Proposal(NamedTuple):
+    """Multipliers of L and U of all later neurons, the first values, later neurons' sides, and what to split next."""
 
     lower: Floats
     upper: Floats
-    values: list[Floats]
-    sides: list[Floats]
+    first: Floats
+    later: Floats
     loosest: tuple[int, int] | None
 
 
@@ -145,11 +143,11 @@ class _Case:
             both[1] = both[1] if relu else np.minimum(both[1], 0.0)
         lower, upper = np.concatenate(multipliers[1:], axis=1)
         values, plus = ([solution[columns] for columns in group] for group in (self.own, self.plus))
-        return Proposal(np.maximum(lower, 0.0), upper, values, *self._seen(values, plus))
+        return Proposal(np.maximum(lower, 0.0), upper, values[0], *self._seen(values, plus))
 
     def _seen(
         self, values: list[Floats], plus: list[Floats]
-    ) -> tuple[list[Floats], tuple[int, int] | None]:
+    ) -> tuple[Floats, tuple[int, int] | None]:
         """The sides on which later neurons come nearest to their values, and the neuron to be split."""
         chosen: list[Floats] = []
         best: tuple[float, tuple[int, int] | None] = (-math.inf, None)
@@ -171,4 +169,4 @@ class _Case:
                 )
                 j = int(excess.argmax())
                 best = (float(excess[j]), (i, j)) if excess[j] > best[0] else best
-        return chosen, best[1]
+        return np.concatenate(chosen), best[1]

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number
-from holdfast._network import Bools, Floats, Network, Pair
+from holdfast._network import Bools, Floats, Ints, Network, Pair
 from holdfast._parallel import jobs, spread
 from holdfast._progress import Advance, no_bar, progress_bar
 from holdfast._shown import HEAD, Shown, Summary, draw
@@ -37,8 +36,6 @@ from holdfast.verify._verdict import NOT_ROBUST, ROBUST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Rows = NDArray[np.intp]
 
 # How often the counter-model of a failed attack or proof is followed.
 _ROUNDS = 12
@@ -66,7 +63,7 @@ class CertifiedRadius(Shown):
     unit: str = "delta"
 
     @property
-    def met(self) -> NDArray[np.bool_]:
+    def met(self) -> Bools:
         """Where the radius is as tight as was asked; or infinite, and proven to be."""
         with np.errstate(invalid="ignore"):
             gap = self.upper - self.lower
@@ -101,9 +98,10 @@ class CertifiedRadius(Shown):
         return int(self.lower.shape[0])
 
     def __repr__(self) -> str:
-        median = f", median {np.median(self.lower):.4g}" if len(self) else ""
-        spread = f": {self.lower.min():.4g} to {self.lower.max():.4g}{median}" if len(self) else ""
-        return f"CertifiedRadius({len(self)} rows{spread})"
+        if not len(self):
+            return "CertifiedRadius(0 rows)"
+        ends = f"{self.lower.min():.4g} to {self.lower.max():.4g}"
+        return f"CertifiedRadius({len(self)} rows: {ends}, median {np.median(self.lower):.4g})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""
@@ -176,7 +174,7 @@ def certified_radius(
 def radius_of_points(
     model: Model,
     points: Floats,
-    targets: Rows,
+    targets: Ints,
     changes: Changes | None,
     *,
     tol: float = 1e-6,
@@ -201,7 +199,7 @@ def radius_of_points(
     else:
         decider = decider_for(model, kind)
     lower, upper = np.empty(n), np.empty(n)
-    for one, rows in by_target(targets, n) if n else ():
+    for one, rows in by_target(targets, n):
         if isinstance(decider, Engine):
             ends = _of_network(decider, one, points[rows], tol, advance)
         else:
@@ -242,7 +240,7 @@ def _of_network(engine: Engine, target: int, points: Floats, tol: float, advance
     return lower, upper
 
 
-def _open(lower: Floats, upper: Floats, tol: float) -> Rows:
+def _open(lower: Floats, upper: Floats, tol: float) -> Ints:
     """The rows that some network breaks, but whose radius is not known well enough."""
     return np.flatnonzero((upper - lower > tol) & np.isfinite(upper))
 
@@ -356,11 +354,11 @@ class _Rays:
         """The layers at each row's radius; that of a lone row is a number."""
         return self.layers[k].scaled(float(radius[0]) if radius.size == 1 else radius[:, None])
 
-    def _error(self, rows: Rows, radius: Floats) -> Floats:
+    def _error(self, rows: Ints, radius: Floats) -> Floats:
         """What rounding may do to a margin at each row's radius."""
         return np.asarray(forward_error(self.still + self.more * radius, self.size[rows]))
 
-    def _on_sides(self, rows: Rows, radius: Floats) -> Floats:
+    def _on_sides(self, rows: Ints, radius: Floats) -> Floats:
         """The margin over each row's rival on the sides that broke it, at another radius, (n,)."""
         margins, rivals = np.empty(rows.size), self.rival[rows]
         for k in np.unique(rivals):
@@ -371,7 +369,7 @@ class _Rays:
             margins[part] = layers.reach(activated(values, layers.relus[0]), later)[0]
         return margins
 
-    def _broken_at(self, rows: Rows, radius: Floats) -> Bools:
+    def _broken_at(self, rows: Ints, radius: Floats) -> Bools:
         """Whether best responses break a row at this radius, which then is its `upper`."""
         broken = np.zeros(rows.size, dtype=bool)
         for k in range(len(self.layers)):
@@ -383,10 +381,10 @@ class _Rays:
                 broken[part] = hit
         return broken
 
-    def _take(self, rows: Rows, radius: Floats, k: int, chosen: Floats) -> None:
+    def _take(self, rows: Ints, radius: Floats, k: int, chosen: Floats) -> None:
         self.upper[rows], self.rival[rows], self.sides[rows] = radius, k, chosen
 
-    def _shrink(self, rows: Rows) -> None:
+    def _shrink(self, rows: Ints) -> None:
         """Bring `upper` down to where the counter-model on its sides stops breaking: false position (Illinois)."""
         low, high = self.lower[rows], self.upper[rows]
         at_low, at_high = self._on_sides(rows, low), self._on_sides(rows, high)
@@ -411,7 +409,7 @@ class _Rays:
             last = np.where(broken, 1.0, -1.0)
         self.upper[rows] = np.minimum(self.upper[rows], high)
 
-    def _prove(self, rows: Rows, radius: Floats) -> None:
+    def _prove(self, rows: Ints, radius: Floats) -> None:
         """Prove all margins at each row's radius; where a counter-model is met instead, that is its `upper`."""
         proven = np.ones(rows.size, dtype=bool)
         for k in range(len(self.layers)):

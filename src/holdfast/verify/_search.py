@@ -21,16 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._arrays import Array, RowBatch, array_namespace, beside, row_sum, take_rows, to_numpy
 from holdfast._deadline import Deadline
-from holdfast._network import Floats
+from holdfast._network import Bools, Floats, Ints, Values
 from holdfast.bounds._layers import Box, Layers, activated, chords, slack
 from holdfast.verify._attack import sides
 from holdfast.verify._program import propose
-
-Rows = NDArray[np.intp]
 
 # Of a branch, where two hidden layers need no more, with more of them, and where a bound must be fine; of one with
 # nothing to split.
@@ -278,8 +275,8 @@ def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
 class Leaves:
     """Closed branches: their rows, what was decided of each later neuron, and the multipliers of L and U."""
 
-    row: Rows
-    decided: NDArray[np.int8]
+    row: Ints
+    decided: Values
     lower: Floats
     upper: Floats
 
@@ -288,10 +285,10 @@ class Leaves:
 class Branches(RowBatch):
     """Branches in waiting: rows, what was decided, shares, the neurons to split next, -1 for none, and bounds."""
 
-    row: Rows
+    row: Ints
     decided: Array
     shares: Array
-    neuron: Rows
+    neuron: Ints
     bound: Floats
 
     def joined(self, other: Branches) -> Branches:
@@ -343,7 +340,7 @@ class Search:
             np.full(n, -np.inf),
         )
         self.open, self.done = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-        self.nodes = np.zeros(n, dtype=np.int64)
+        self.nodes = np.ones(n, dtype=np.int64)
         # The first layer's values and each later neuron's side, -1 for low, where `upper` was met.
         self.corner, self.later = np.zeros(self.root.start.low.shape), np.zeros(self.root.top.shape)
         self.leaves: list[Leaves] = []
@@ -360,7 +357,7 @@ class Search:
         decided = xp.zeros_like(self.root.top, dtype=xp.int8)
         branches = Branches(rows, decided, self.shares, rows[:, None], self.root_bound)
         branches = self._bounded(branches, max(self.steps, 3), root=True)
-        self.nodes[:] = 1
+        self.root_bound[branches.row] = branches.bound
         self.stack = [branches] if branches.row.size else []
 
     def branch(self, max_nodes: int, deadline: Deadline) -> None:
@@ -371,7 +368,7 @@ class Search:
             branches = _popped(stack, batch)
             most = np.where(self.broken & self.fine, min(_DEEPER_NODES, max_nodes), max_nodes)
             worn = (self.nodes > most)[branches.row] | deadline.over
-            self._give_up(np.unique(branches.row[worn]))
+            self._give_up(branches.row[worn])
             branches = branches.take(np.flatnonzero(self._still_open(branches)))
             idle = branches.neuron[:, 0] < 0
             if idle.any():
@@ -383,19 +380,19 @@ class Search:
                 stack.append(branches)
 
     @property
-    def broken(self) -> NDArray[np.bool_]:
+    def broken(self) -> Bools:
         """Rows whose margin is clearly below zero for some network in Δ."""
         return np.asarray(self.upper < -WITNESS_SAFETY * self.error)
 
     @property
-    def closed(self) -> NDArray[np.bool_]:
+    def closed(self) -> Bools:
         """Rows all of whose branches are closed."""
         waiting = np.zeros(self.done.shape[0], dtype=bool)
         for branches in self.stack:
             waiting[branches.row] = True
         return ~waiting & ~self.done
 
-    def sides(self, rows: Rows) -> Floats:
+    def sides(self, rows: Ints) -> Floats:
         """Each hidden neuron's side where `upper` was met."""
         points = take_rows(self.points, rows)
         corner, later = beside(points, self.corner[rows]), beside(points, self.later[rows])
@@ -413,7 +410,7 @@ class Search:
             case = replace(case, slope=slope, intercept=xp.where(free, case.intercept, 0.0))
         best = walk = walk_back(case, branches.shares)
         for step in range(steps):
-            branches, rest = self._shut(branches, case, walk, root)
+            branches, rest = self._shut(branches, case, walk)
             if rest.size < branches.row.size:
                 branches, case, walk = branches.take(rest), case.take(rest), walk.take(rest)
                 best = best.take(rest) if step else walk
@@ -440,16 +437,12 @@ class Search:
         missing = beside(walk.bound, self._cutoff(branches.row)) - walk.bound
         return replace(branches, shares=walk.shares, neuron=self._best(score, missing))
 
-    def _shut(
-        self, branches: Branches, case: Case, walk: Walk, root: bool
-    ) -> tuple[Branches, Rows]:
+    def _shut(self, branches: Branches, case: Case, walk: Walk) -> tuple[Branches, Ints]:
         """Close the branches above their cutoff; all with their bounds, and which are open, of rows not done."""
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
         xp, rows = array_namespace(walk.total), branches.row
         error = case.error + xp.vecdot(xp.abs(walk.total), case.unit_error)
         bound = np.fmax(branches.bound, to_numpy(walk.bound - error))
-        if root:
-            self.root_bound[rows] = bound
         branches = replace(branches, bound=bound)
         stays = self._still_open(branches)
         shut = np.flatnonzero(~stays & ~self.done[rows])
@@ -459,7 +452,7 @@ class Search:
             self.leaves.append(Leaves(rows[shut], decided, lower, upper))
         return branches, np.flatnonzero(stays)
 
-    def _best(self, score: Array, missing: Array) -> Rows:
+    def _best(self, score: Array, missing: Array) -> Ints:
         """The neurons to split next, best first: as many as their promises say it takes for what is missing."""
         xp, more = array_namespace(score), True
         best = np.full((score.shape[0], _AT_ONCE), -1)
@@ -475,20 +468,20 @@ class Search:
             score = xp.where(places == most[:, None], 0.0, score)
         return best
 
-    def _still_open(self, branches: Branches) -> NDArray[np.bool_]:
+    def _still_open(self, branches: Branches) -> Bools:
         """Which branches are of rows that are not done, less those above a cutoff that has come down since."""
         above = branches.bound > self._cutoff(branches.row)
         np.minimum.at(self.lower, branches.row[above], branches.bound[above])
         return np.asarray(~above & ~self.done[branches.row])
 
-    def _cutoff(self, rows: Rows) -> Floats:
+    def _cutoff(self, rows: Ints) -> Floats:
         if self.gap is not None:
             return np.asarray(self.upper[rows] - self.gap[rows])
         if not self.fine:
             return np.zeros(rows.shape[0])
         return np.where(self.broken[rows], _DEEPER * self.upper[rows], 0.0)
 
-    def _meet(self, rows: Rows, reached: Floats, corner: Array, low: Array) -> None:
+    def _meet(self, rows: Ints, reached: Floats, corner: Array, low: Array) -> None:
         """Record networks with a smaller margin than was known, the best last so that it stays."""
         margin = reached + self.error[rows]
         better = np.flatnonzero(margin < self.upper[rows])
@@ -543,19 +536,13 @@ class Search:
         top = xp.where(decided < 0, xp.minimum(ranges.top, 0.0), ranges.top)
         later = ((bottom[:, span], top[:, span]) for _, span in layers.spans[::-1])
         ends = [np.concatenate(pair).T for pair in ((start.low, start.high), *later)]
-        proposal = propose(layers.at_one_scale(), ends)
+        # Of one row the scale is a number.
+        proposal = propose(layers.scaled(float(np.max(layers.margin.scale))), ends)
         if proposal is None:
             self._give_up(branch.row)
             return -1
-        lower, upper, first, chosen = (
-            part[None, :]
-            for part in (
-                proposal.lower,
-                proposal.upper,
-                proposal.values[0],
-                np.concatenate(proposal.sides),
-            )
-        )
+        *parts, loosest = proposal
+        lower, upper, first, chosen = (part[None, :] for part in parts)
         bound = proven(replace(ranges, bottom=bottom, top=top), lower, upper)
         # A solver keeps to its box but for a tolerance, which is no network in Δ.
         corner = np.clip(activated(first, layers.relus[0]), start.low, start.high)
@@ -565,13 +552,13 @@ class Search:
             if self.keep:
                 self.leaves.append(Leaves(branch.row, decided, lower, upper))
             return -1
-        if proposal.loosest is None or proposal.loosest[0] == 0:
+        if loosest is None or loosest[0] == 0:
             self._give_up(branch.row)
             return -1
-        layer, neuron = proposal.loosest
+        layer, neuron = loosest
         return int(dict(layers.spans)[layer].start) + neuron
 
-    def _give_up(self, rows: Rows) -> None:
+    def _give_up(self, rows: Ints) -> None:
         rows = rows[~self.done[rows]]
         self.done[rows] = True
         self.open[rows] = True

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from holdfast._network import Floats, Ints, Network, Values
-from holdfast.bounds._layers import Margin
 from holdfast.verify._search import Leaves
 
 
@@ -78,17 +76,17 @@ _KEPT = 2**28
 class Outcome:
     """The working table, one entry for each row, and what stands behind the verdicts.
 
-    Sides or networks break a row, closed branches or trees prove it.
+    Sides or networks break a row, closed branches or trees prove it; a margin is named by its place among its class's.
     """
 
-    verdict: NDArray[np.int8]
+    verdict: Values
     lower: Floats
     upper: Floats
-    stage: NDArray[np.int8]
-    sides: list[tuple[Ints, Margin, Values]] = field(default_factory=list)
-    networks: dict[int, tuple[Margin, Network]] = field(default_factory=dict)
-    leaves: list[tuple[Margin, Leaves]] = field(default_factory=list)
-    trees: dict[tuple[int, int, int], dict[str, Any]] = field(default_factory=dict)
+    stage: Values
+    sides: list[tuple[Ints, int, Values]] = field(default_factory=list)
+    networks: dict[int, Network] = field(default_factory=dict)
+    leaves: list[tuple[int, Leaves]] = field(default_factory=list)
+    trees: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
     room: int = _KEPT
 
     @classmethod
@@ -104,49 +102,32 @@ class Outcome:
         self.verdict[rows] = verdict
         self.stage[rows] = stage
 
-    def add_sides(self, rows: Ints, margin: Margin, sides: Values) -> None:
-        """Keep the sides that break `margin` in these rows, a byte for each neuron where all are corners."""
-        if rows.size:
-            corners = sides.dtype != np.int8 and (np.abs(sides) == 1.0).all()
-            self.sides.append((rows, margin, sides.astype(np.int8) if corners else sides))
-
-    def add_leaves(self, margin: Margin, leaves: Leaves) -> None:
-        """Keep closed branches while there is room."""
+    def add_leaves(self, rows: Ints, k: int, leaves: Leaves) -> None:
+        """Keep closed branches of these rows while there is room."""
         self.room -= leaves.lower.nbytes + leaves.upper.nbytes + leaves.decided.nbytes
         if self.room > 0:
-            self.leaves.append((margin, leaves))
+            self.leaves.append((k, replace(leaves, row=rows[leaves.row])))
 
     def put(self, rows: Ints, part: Outcome) -> None:
         """Take over what is known of some rows."""
         self.verdict[rows] = part.verdict
         self.stage[rows] = part.stage
-        self.lower[rows] = part.lower
-        self.upper[rows] = part.upper
-        self.sides += [(rows[own], margin, sides) for own, margin, sides in part.sides]
-        self.networks |= {int(rows[row]): broken for row, broken in part.networks.items()}
-        self.trees |= {
-            (int(rows[row]), above, below): tree for (row, above, below), tree in part.trees.items()
-        }
-        for margin, leaves in part.leaves:
-            self.add_leaves(margin, replace(leaves, row=rows[leaves.row]))
+        self.lower[rows] = np.maximum(self.lower[rows], part.lower)
+        self.upper[rows] = np.minimum(self.upper[rows], part.upper)
+        self.sides += [(rows[own], k, sides) for own, k, sides in part.sides]
+        self.networks |= {int(rows[row]): network for row, network in part.networks.items()}
+        self.trees |= {(int(rows[row]), k): tree for (row, k), tree in part.trees.items()}
+        for k, leaves in part.leaves:
+            self.add_leaves(rows, k, leaves)
 
-    def breaker(self, row: int) -> tuple[Margin, Floats | Network] | None:
-        """The margin that breaks in this row, and what breaks it: a network, or the sides of one."""
-        if row in self.networks:
-            return self.networks[row]
-        for rows, margin, sides in self.sides:
-            if row in rows:
-                return margin, sides[rows == row][0].astype(np.float64)
-        return None
-
-    def branches(self, row: int, margin: Margin) -> list[tuple[Values, Values, Values]]:
-        """The closed branches of a row: what was decided, the multipliers of L and of U."""
-        return [
-            (leaves.decided[i], leaves.lower[i], leaves.upper[i])
+    def branches(self, row: int, k: int) -> list[Values]:
+        """The closed branches of a row, side by side: what was decided, the multipliers of L and of U."""
+        found = [
+            [part[leaves.row == row] for part in (leaves.decided, leaves.lower, leaves.upper)]
             for other, leaves in self.leaves
-            if (other.above, other.below) == (margin.above, margin.below)
-            for i in np.flatnonzero(leaves.row == row)
+            if other == k
         ]
+        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
     def to_frame(self, index: pd.Index, rows: slice = slice(None)) -> pd.DataFrame:
         """The table for people, or some rows of it, whose index that is; words are categories, a byte a row."""
