@@ -311,9 +311,12 @@ def cut(rows: Ints, size: int) -> list[Ints]:
 def by_target(target: int | Ints, n: int) -> Iterator[tuple[int, Ints]]:
     """Each class that is asked for with its rows, in order."""
     each = np.broadcast_to(target, n)
-    # One class for all is the usual case.
-    for one in each[:1] if (each == each[:1]).all() else np.unique(each):
-        yield int(one), np.flatnonzero(each == one)
+    if n and (each == each[0]).all():
+        # The usual case.
+        yield int(each[0]), np.arange(n)
+    else:
+        for one in np.unique(each):
+            yield int(one), np.flatnonzero(each == one)
 
 
 @dataclass
