@@ -164,6 +164,42 @@ def test_every_robust_row_has_a_certificate(norm: float):
     assert any("price" in method or "prices" in method for method in methods)
 
 
+def test_a_part_of_a_ball_is_bounded_as_if_it_were_alone():
+    """What is written down about a part has to prove what was said of it beside others."""
+    rng = np.random.default_rng(0)
+    changes, most = (
+        hf.PlausibleChanges(0.1, norm=2.0),
+        np.array([[0.01, 0.01, 0.1], [0.1, 0.1, 0.05]]),
+    )
+    for _ in range(10):
+        network, (x,) = random_network(rng, 2, (3, 3), 1), random_points(rng, 1, 2)
+        margins = margins_for(network, 0)
+        together = least_margins(network, changes, np.stack([x, x]), margins, most)
+        alone = [
+            least_margins(network, changes, x[None, :], margins, row[None, :])[0] for row in most
+        ]
+        np.testing.assert_allclose(together, alone, rtol=1e-12)
+
+
+def test_a_robust_row_at_the_edge_of_its_radius_has_a_certificate():
+    """Its ball is cut into 59 parts, and one of them needs a price on the output layer's own radius."""
+    network = hf.Network(
+        [
+            [[2.222644676, -1.771433119], [0.827632722, 0.0], [0.0, 0.363026642], [0.0, 0.0],
+             [0.655001808, 0.637123522]],
+            [[0.342735121, 0.008827998, -0.006324001, 0.193744791, 0.061157391],
+             [-0.399643106, 0.729510712, -0.596957078, -0.202804374, 0.953539905]],
+            [[1.110910081, -0.999341214]],
+        ],
+        [[-0.002962538, -0.452026957, -0.297345167, -0.356170872, 0.015770683],
+         [-0.341701718, 8.0], [-0.185041970]],
+    )  # fmt: skip
+    changes = hf.PlausibleChanges(1.01379, norm=2.0)
+    certs = hf.certify(network, [[0.379393108697167, 0.9637681063017889]], [0], changes)
+    assert certs.robust.all()
+    assert "cut" in certificate(certs, 0)["proof"]["parts"][0]["tree"]
+
+
 @pytest.mark.parametrize(
     ("tree", "said"),
     [

@@ -23,7 +23,7 @@ from sklearn.svm import SVC, LinearSVC
 import holdfast as hf
 from holdfast import checker, metrics
 from holdfast.errors import InvalidInputError
-from holdfast.importers._thresholds import offsets
+from holdfast.importers._thresholds import lowered, offsets
 from holdfast.presentation.report._beside import chances
 from holdfast.promises import promise_expiry
 from holdfast.verify._exact import parameters
@@ -515,3 +515,30 @@ def test_a_threshold_that_rounding_would_lose_is_refused():
     with pytest.raises(checker.CheckError, match="expected the logits"):
         checker.read_offsets({"probability": 0.7, "offsets": [off - 1e-12]}, 1)
     assert checker.read_offsets({"probability": 0.7, "offsets": [off]}, 1) == [off]
+
+
+def test_two_logits_lose_no_more_than_one():
+    """Where two biases are rounded towards each other, the margin between them loses both."""
+    off = [9e-10, -9e-10, 0.0]
+    network = hf.Network([[[0.0]] * 3], [[2.0**23 + 1.0] * 3])
+    model = checker.PlainModel.read(parameters(network))
+    with pytest.raises(checker.CheckError, match="too large for"):
+        model.at({"probability": None, "offsets": off})
+    with pytest.raises(InvalidInputError, match="threshold: expected a model whose last biases"):
+        lowered(network, off)
+
+
+@pytest.mark.parametrize(("target", "hardest"), [(1, 0.1), (0, 0.9)])
+def test_the_ends_of_a_threshold_that_may_move_are_in_order(target: int, hardest: float):
+    """Turned round, the easiest of them would pass for the hardest."""
+    network = hf.Network([[[1.0]]], [[0.0]])
+    changes = hf.PlausibleChanges(0.01, threshold=(hardest, hardest))
+    certs = hf.certify(network, [[target - 0.5]], target, changes, threshold=hardest)
+    document = hf.certificate(certs, 0)
+    for ends in ([0.1, 0.9], [0.9, 0.1]):
+        forged = {**document, "changes": {**document["changes"], "threshold": ends}, "id": ""}
+        forged["statement"] = checker.statement(forged)
+        forged["id"] = checker.sha256(forged)
+        report = hf.check_certificate(forged, network)
+        assert not report.accepted
+        assert "expected the hardest" in report.reason

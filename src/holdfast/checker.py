@@ -282,6 +282,7 @@ def _check_hardest(ends: list[float], threshold: Any, index: int) -> None:
         len(ends) != 2
         or "first" in (threshold or ())
         or not isinstance(chance, float)
+        or not ends[0] <= ends[1]
         or not (chance >= ends[1] if index == 1 else chance <= ends[0])
     ):
         raise CheckError(
@@ -461,7 +462,9 @@ class PlainModel:
         offsets = read_offsets(threshold, len(self.biases[-1]))
         last = [bias - offset for bias, offset in zip(self.biases[-1], offsets, strict=True)]
         for moved, bias, offset in zip(last, self.biases[-1], offsets, strict=True):
-            if abs(Fraction(moved) - Fraction(bias) + Fraction(offset)) > _LOST_AT_MOST:
+            # Of several logits two are held against each other.
+            lost = abs(Fraction(moved) - Fraction(bias) + Fraction(offset)) * min(len(last), 2)
+            if lost > _LOST_AT_MOST:
                 raise CheckError(
                     f"threshold.offsets: the model's bias {bias} is too large for {offset}"
                 )

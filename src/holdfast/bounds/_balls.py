@@ -213,8 +213,11 @@ class _Enclosure:
         # What is not a number, for ranges without an end, says nothing.
         return _up(np.fmin(together, single), 2 * rows.shape[1] + 4), moves
 
-    def least(self, margin: Margin) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Bounds with and without a price on the output layer: each, its price (or 0), and whether that is shared."""
+    def least(self, margin: Margin, cut: bool) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Bounds with and without a price on the output layer: each, its price (or 0), and whether that is shared.
+
+        In a part of a ball that was `cut` the output layer's own radius may say more than the shared one.
+        """
         row, shared = margin.row[None, :], self.ball.shared
         today, residual = _affine(row, np.array([margin.offset]), self.centre)
         moved, moves = self.reach(row, self.ball.root(margin.count))
@@ -222,7 +225,7 @@ class _Enclosure:
         if moves and shared < math.inf:
             tried.append(self._priced(margin, moves))
         together = sum(bounds.shape[1] for bounds, _ in tried)
-        if moves and (self.radii[:, -1] < shared).any():
+        if moves and (cut or shared == math.inf):
             tried.append(self._priced(margin, []))
         bounds, prices = (np.concatenate(parts, axis=1) for parts in zip(*tried, strict=True))
         return bounds, prices, np.arange(bounds.shape[1]) < together
@@ -275,13 +278,15 @@ def least_margins(
 
     `most` is how far the layers move at most, (n, layers), where that is less than their radii.
     """
-    ball, n = _Ball(changes), points.shape[0]
+    ball, n, cut = _Ball(changes), points.shape[0], most is not None
     most = np.tile(_radii(network, changes), (n, 1)) if most is None else most
     bounds = np.empty((n, len(margins)))
     chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
     for part in (slice(start, start + chunk) for start in range(0, n, chunk)):
         enclosure = _Enclosure(network, ball, points[part], most[part])
-        bounds[part] = np.stack([enclosure.least(one)[0].max(axis=1) for one in margins], axis=1)
+        bounds[part] = np.stack(
+            [enclosure.least(one, cut)[0].max(axis=1) for one in margins], axis=1
+        )
     return bounds
 
 
@@ -294,9 +299,9 @@ def leaf(
     most: Floats | None = None,
 ) -> Document:
     """What the bound of `least_margins` stands on, as `holdfast.checker` reads it."""
-    most = _radii(network, changes) if most is None else most
+    cut, most = most is not None, _radii(network, changes) if most is None else most
     enclosure = _Enclosure(network, _Ball(changes), x[None, :], most[None, :])
-    bounds, prices, shared = enclosure.least(margin)
+    bounds, prices, shared = enclosure.least(margin, cut)
     best = int(bounds[0].argmax())
     return {"price": float(prices[0, best]), "shared": bool(shared[best])} if best else {}
 

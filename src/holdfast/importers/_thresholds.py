@@ -127,7 +127,9 @@ def lowered(
     assert isinstance(classifier, Network)
     last = classifier.biases[-1] - np.array(off)
     for moved, bias, less in zip(last.tolist(), classifier.biases[-1].tolist(), off, strict=True):
-        if abs(Fraction(moved) - Fraction(bias) + Fraction(less)) > LOST_AT_MOST:
+        # Of several logits two are held against each other.
+        lost = abs(Fraction(moved) - Fraction(bias) + Fraction(less)) * min(len(off), 2)
+        if lost > LOST_AT_MOST:
             raise InvalidInputError(
                 f"threshold: expected a model whose last biases can be lowered by {less:g}, got {bias:g}, too large to "
                 "keep that apart"
