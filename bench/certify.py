@@ -141,12 +141,11 @@ def measure(
 def interval_bound(engine: Engine, points: Floats) -> Floats:
     """The interval bound of a whole table in chunks, with the same check of its input as `logits` makes."""
     prepared = engine.prepared(TARGET)
-    assert prepared.interval is not None
     points = engine.network.check_points(points)
     lower = np.empty((points.shape[0], len(prepared.margins)))
     for start in range(0, points.shape[0], CHUNK):
         part = slice(start, start + CHUNK)
-        lower[part] = prepared.interval(points[part])
+        lower[part] = prepared.least(points[part])
     return lower
 
 

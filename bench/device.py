@@ -58,11 +58,10 @@ def passes(network: hf.Network, points: Floats, device: str) -> None:
     """The interval bound beside a forward pass, both on the device."""
     engine = Engine(network, hf.PlausibleChanges(0.02), device)
     prepared = engine.prepared(TARGET)
-    assert prepared.interval is not None
     there = engine.convert(points)
     forward = _seconds(lambda: prepared.today(there), device)
-    general = _seconds(lambda: prepared.interval(there - 0.5), device)
-    interval = _seconds(lambda: prepared.interval(there), device)
+    general = _seconds(lambda: prepared.least(there - 0.5), device)
+    interval = _seconds(lambda: prepared.least(there), device)
     n = points.shape[0]
     print(f"forward pass      {n / forward / 1e6:8.0f} million rows a second")
     print(
