@@ -319,6 +319,19 @@ def test_too_much_is_413(lender, client):
     assert refused(client, chunks)[0] == 413
 
 
+@pytest.mark.parametrize("sent", [0, 2_000_000])
+def test_a_length_beyond_the_limit_is_413_from_the_header_alone(lender, client, sent):
+    head = b"POST /certify HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    started = time.perf_counter()
+    with socket.create_connection(("127.0.0.1", client.base_url.port)) as raw:
+        raw.sendall(head + b"content-length: 2000000\r\n\r\n" + b"x" * sent)
+        answer = b"".join(iter(lambda: raw.recv(4096), b""))
+    assert time.perf_counter() - started < 5  # a body has 10 seconds
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"connection: close" in answer
+    assert answer.endswith(b'expected at most 1,000,000 bytes, got more"}')
+
+
 def test_the_token_is_asked_for_everywhere_but_health(lender):
     with running(application(service_of(lender), token=TOKEN)) as client:
         assert client.get("/health").json()["status"] == "ok"
