@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import numpy as np
@@ -26,7 +26,7 @@ from holdfast.datasets import make_loans
 from holdfast.errors import InvalidInputError, MissingExtraError
 from holdfast.service import RequestLimits, Service, application, serve
 from holdfast.service._openapi import openapi
-from holdfast.service._run import listen
+from holdfast.service._run import listen, server_of
 
 CHANGES = hf.PlausibleChanges(0.01)
 TOKEN = "a token that nobody guesses"
@@ -51,9 +51,11 @@ def lender():
 
 @contextmanager
 def running(app):
-    """The application behind a real server, and a client."""
+    """The application, or a server with one, at an address of its own; and a client."""
     with listen("127.0.0.1", 0) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+        server = app
+        if not isinstance(app, uvicorn.Server):
+            server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
@@ -432,6 +434,55 @@ def test_a_body_that_does_not_come_is_408(lender):
         answer = slow.recv(4096)
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"connection: close" in answer.lower()
+
+
+HEADER = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+
+
+def answered(raw):
+    """One answer over a bare connection."""
+    raw.sendall(HEADER + b"\r\n")
+    answer = b""
+    while not answer.endswith(b"}"):
+        answer += raw.recv(4096)
+    return answer.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("sent", [None, b"", HEADER[:9], HEADER], ids=["none", "a", "line", "head"])
+@pytest.mark.parametrize("before", [0, 1])
+def test_who_does_not_finish_a_header_is_cut_off(lender, sent, before):
+    app = server_of(service_of(lender, limits=RequestLimits(seconds=0.3)), None)
+    with (
+        running(app) as client,
+        socket.create_connection(("127.0.0.1", client.base_url.port), timeout=0.1) as slow,
+    ):
+        for _ in range(before):
+            assert answered(slow)
+            time.sleep(0.6)  # between two requests a connection may rest for longer
+            assert answered(slow)
+        if before and sent is None:
+            return
+        started, came = time.perf_counter(), b"?"
+        with suppress(ConnectionError):
+            slow.sendall(sent or b"")
+            while came and time.perf_counter() - started < 5:
+                with suppress(TimeoutError):
+                    # A byte now and then does not help.
+                    slow.sendall(b"" if sent is None else b"x")
+                    came = slow.recv(1)
+                    assert came == b""
+        assert time.perf_counter() - started < 3
+
+
+def test_who_waits_for_an_answer_is_not_cut_off(lender):
+    Held.release.clear()
+    network, space, X, _ = lender
+    held = Held(network, space=space, changes=CHANGES, target=1, limits=RequestLimits(seconds=0.3))
+    with running(server_of(held, None)) as client:
+        threading.Timer(0.8, Held.release.set).start()
+        for _ in range(2):
+            answer = client.post("/certify", json={"people": people_of(X.head(1))})
+            assert answer.status_code == 200
 
 
 def test_what_nobody_foresaw_says_no_more_than_that(lender, caplog, monkeypatch):

@@ -55,7 +55,7 @@ class RequestLimits:
         Rows of a request.
     seconds
         Of processor time for a request, shared out among its people: rows that are undecided by then are UNKNOWN, or
-        have no answer. An audit, a body on its way and a place in the queue get as many seconds by the clock.
+        have no answer. An audit, a header or a body on its way and a place in the queue get as many by the clock.
     waiting
         Requests that wait for their turn; one more is answered with 503.
     """
