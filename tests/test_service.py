@@ -283,6 +283,7 @@ def test_errors_are_those_of_python(lender, client):
     [
         ("target", 7, "target: expected one of [0, 1], got 7"),
         ("target", [1], "target: expected one class, got a list"),
+        ("target", True, "target: expected one class, got a truth value"),
         ("keys", ["a", "b"], "keys: expected a list, one for each of the 1 people, got 2 of them"),
         ("keys", [None], "keys: expected a text or a whole number, got None in row 0"),
         ("time_limit", 0, "time_limit: expected a number > 0, got 0"),
@@ -292,6 +293,16 @@ def test_errors_are_those_of_python(lender, client):
 def test_other_fields_are_refused_by_name(lender, client, field, value, words):
     body = json.dumps({"people": people_of(lender[2].head(1)), field: value})
     assert refused(client, body) == (422, words)
+
+
+def test_a_truth_value_is_a_class_where_classes_are_truth_values(lender):
+    network, space, X, _ = lender
+    truth = hf.Network(network.weights, network.biases, classes=[False, True])
+    service = Service(truth, space=space, changes=CHANGES, target=np.True_)
+    people = people_of(X.head(1))
+    for asked in ({}, {"target": True}):
+        assert service.certify({"people": people, **asked})["target"] is True
+    assert service_of(lender).certify({"people": people, "target": 1.0})["target"] == 1
 
 
 def test_paths_methods_and_kinds_of_content(client):

@@ -174,7 +174,8 @@ def _index(keys: Any, n: int) -> pd.Index:
 def read_target(document: Mapping[str, Any], usual: Any) -> Any:
     """The class that is asked for; the service's own where none is named."""
     target = document.get("target", usual)
-    if not isinstance(target, str | int | float):
+    truth = isinstance(target, bool) and not isinstance(usual, bool)
+    if truth or not isinstance(target, str | int | float):
         raise InvalidInputError(f"target: expected one class, got {_kind(target)}")
     return target
 

@@ -122,11 +122,11 @@ class Service:
     ) -> None:
         self.model: Model = load_model(model, threshold)
         self.prepared = prepare(self.model, changes, space=space)
-        self.space, self.changes, self.target = space, changes, target
+        self.space, self.changes = space, changes
         self.generator, self.seed, self.radius = generator, seed, radius
         self.ledger, self.secret, self.limits = ledger, secret, limits or RequestLimits()
         classifier = self.prepared.model.classifier
-        classifier.class_index(target)
+        self.target = classifier.classes.tolist()[classifier.class_index(target)]
         if generator is not None:
             read_ahead(generator, space, classifier)
         if ledger is not None:
