@@ -233,7 +233,10 @@ def refused(client, content, path="/certify", kind="application/json"):
         (b'{"people": -Infinity}', "expected finite numbers, got -Infinity"),
         (b'{"people": "\\ud800"}', "body: expected JSON in UTF-8"),
         (b"[" * 100_000, "deeper nesting"),
-        (b'{"people": ' + b"9" * 5000 + b"}", "body: expected JSON"),
+        (
+            b'{"people": ' + b"9" * 5000 + b"}",
+            "body: expected numbers that float64 can hold, got one of more than 4,300 digits",
+        ),
         (b'{"peple": []}', "expected people, keys, target, time_limit, got 'peple'"),
         (b"{}", "people: expected a list of objects, one for each person, got null"),
         (b'{"people": []}', "got an empty list"),
@@ -250,7 +253,8 @@ def test_what_is_no_question_is_refused_by_name(client, content, words):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"income": None}, "column 'income': expected a value in every row, got nan in row 1"),
+        ({"income": None}, "column 'income': expected a number, got null in row 1"),
+        ({"housing": None}, "column 'housing': expected a number or a text, got null in row 1"),
         ({"income": "much"}, "column 'income': expected numbers, got 'much'"),
         ({"income": 2**53 + 1}, "column 'income': expected numbers that float64 can hold"),
         ({"income": 10**400}, "column 'income': expected numbers that float64 can hold"),
@@ -293,6 +297,25 @@ def test_errors_are_those_of_python(lender, client):
 def test_other_fields_are_refused_by_name(lender, client, field, value, words):
     body = json.dumps({"people": people_of(lender[2].head(1)), field: value})
     assert refused(client, body) == (422, words)
+
+
+@pytest.mark.parametrize("long", [10**400, "x" * 400])
+def test_long_values_are_shortened(lender, client, long):
+    person = people_of(lender[2].head(1))[0]
+    for body in (
+        {"people": [person | {"income": long}]},
+        {"people": [person | {"housing": long}]},
+        {"people": [person | {str(long): 1}]},
+        {"people": [person], "target": long},
+        {"people": [person], "time_limit": long},
+        {"people": [person], str(long): 1},
+    ):
+        status, error = refused(client, json.dumps(body))
+        assert status == 422
+        (value,) = re.findall(r"got '?(\w+\.\.\.\w+)", error)
+        assert len(value) <= 80
+    for text in (f'{{"people": [], "{long}": 1, "{long}": 1}}', f'{{"people": {10**400}.0}}'):
+        assert "..." in refused(client, text)[1]
 
 
 def test_a_truth_value_is_a_class_where_classes_are_truth_values(lender):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
-from holdfast._given import positive_number
+from holdfast._given import positive_number, shown
 from holdfast._network import Network
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
@@ -53,6 +54,12 @@ def read_json(content: bytes) -> dict[str, Any]:
     except HoldfastError:
         raise
     except ValueError as error:
+        if type(error) is ValueError:
+            # Python's own words tell whoever runs the service how to read such a number.
+            most = f"{sys.get_int_max_str_digits():,} digits"
+            raise InvalidInputError(
+                f"body: expected numbers that float64 can hold, got one of more than {most}"
+            ) from None
         raise InvalidInputError(f"body: expected JSON in UTF-8, got: {error}") from error
     if not isinstance(document, dict):
         raise InvalidInputError(f"body: expected an object, got {_kind(document)}")
@@ -60,7 +67,9 @@ def read_json(content: bytes) -> dict[str, Any]:
 
 
 def _not_finite(text: str) -> NoReturn:
-    raise InvalidInputError(f"body: expected finite numbers, got {text}")
+    raise InvalidInputError(
+        f"body: expected finite numbers, got {text[:40]}{'...' * (len(text) > 40)}"
+    )
 
 
 def _finite(text: str) -> float:
@@ -73,7 +82,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"body: expected each name once, got {twice!r} twice")
+        raise InvalidInputError(f"body: expected each name once, got {shown(twice)} twice")
     return document
 
 
@@ -92,7 +101,7 @@ def check_fields(document: Mapping[str, Any], known: tuple[str, ...]) -> None:
     """Refuse a name that says nothing here: a typing error would otherwise be an answer to another question."""
     for name in document:
         if name not in known:
-            raise InvalidInputError(f"body: expected {', '.join(known)}, got {name!r}")
+            raise InvalidInputError(f"body: expected {', '.join(known)}, got {shown(name)}")
 
 
 def read_people(document: Mapping[str, Any], space: FeatureSpace, most: int) -> pd.DataFrame:
@@ -125,7 +134,7 @@ def _check_person(person: Any, row: int, names: Mapping[str, Feature]) -> None:
         )
     for name in (*names, *person):
         if name not in person or name not in names:
-            came = f"no {name!r}" if name in names else f"{name!r} too"
+            came = f"no {name!r}" if name in names else f"{shown(name)} too"
             raise InvalidInputError(
                 f"people: expected the columns {list(names)}, each once, got {came} in row {row}"
             )
@@ -135,7 +144,8 @@ def _check_person(person: Any, row: int, names: Mapping[str, Feature]) -> None:
             and not feature.labelled
             and "bool" not in feature.storage.dtype.lower()
         )
-        if truth or isinstance(value, dict | list):
+        gap = value is None and not feature.missing
+        if gap or truth or isinstance(value, dict | list):
             expected = "a number or a text" if feature.labelled else "a number"
             raise InvalidInputError(
                 f"column {name!r}: expected {expected}, got {_kind(value)} in row {row}"
