@@ -318,6 +318,30 @@ def test_long_values_are_shortened(lender, client, long):
         assert "..." in refused(client, text)[1]
 
 
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (["A-1", "A-2", "A-1"], "keys: expected each once, got 'A-1' again in row 2"),
+        (["7", "A-2", 7], "keys: expected each once, got 7 again in row 2"),
+        (["A-1", "A-2", "x" * 257], "keys: expected at most 256 characters, none of them"),
+        (["A-1", "A-2", 10**256], "keys: expected at most 256 characters, none of them"),
+        (["A-1", "A-2", "A\n3"], "a control character, got 'A\\n3' in row 2"),
+        (["A-1", "A-2", "A\x7f3"], "a control character, got 'A\\x7f3' in row 2"),
+    ],
+)
+def test_a_key_is_one_person_in_short(lender, client, keys, words):
+    people = people_of(lender[2].head(3))
+    for path in ("/certify", "/explain"):
+        status, error = refused(client, json.dumps({"people": people, "keys": keys}), path)
+        assert status == 422
+        assert words in error
+        assert error.endswith("in row 2")
+        assert len(error) < 200
+    good = ["x" * 256, "Zoë Ω 3", 7]
+    answer = client.post("/certify", json={"people": people, "keys": good}).json()
+    assert [one["key"] for one in answer["people"]] == good
+
+
 def test_a_truth_value_is_a_class_where_classes_are_truth_values(lender):
     network, space, X, _ = lender
     truth = hf.Network(network.weights, network.biases, classes=[False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -19,6 +20,8 @@ from holdfast.features._feature import Feature
 
 # Up to here float64 has every whole number.
 _WHOLE = 2**53
+LONGEST_KEY = 256
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class TooLargeError(HoldfastError):
@@ -173,11 +176,24 @@ def _index(keys: Any, n: int) -> pd.Index:
         raise InvalidInputError(
             f"keys: expected a list, one for each of the {n} people, got {came}"
         )
+    seen: set[str] = set()
     for row, key in enumerate(keys):
         if not isinstance(key, str | int) or isinstance(key, bool) or not str(key).strip():
             raise InvalidInputError(
-                f"keys: expected a text or a whole number, got {key!r} in row {row}"
+                f"keys: expected a text or a whole number, got {shown(key)} in row {row}"
             )
+        # A ledger keeps keys as text.
+        text = str(key)
+        if len(text) > LONGEST_KEY or _CONTROL.search(text):
+            raise InvalidInputError(
+                f"keys: expected at most {LONGEST_KEY} characters, none of them a control character, "
+                f"got {shown(key)} in row {row}"
+            )
+        if text in seen:
+            raise InvalidInputError(
+                f"keys: expected each once, got {shown(key)} again in row {row}"
+            )
+        seen.add(text)
     return pd.Index(keys, dtype=object, name="key")
 
 
