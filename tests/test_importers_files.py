@@ -245,3 +245,41 @@ def test_a_damaged_network_is_told_apart_where_it_is_read(tmp_path):
         except FileFormatError:
             refused += 1
     assert refused > len(content) / 3 / 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"format": "holdfast-feature-space", "version": 1}', "got 'holdfast-feature-space'"),
+        ('{"weights": [], "biases": []}', "got an object with 'weights', 'biases'"),
+        ('{"a": 1, "b": 2, "c": 3, "d": 4}', "got an object with 'a', 'b', 'c', ..."),
+        ("{}", "got an object with nothing"),
+        ('[{"learner": 1}]', "got a list"),
+        ("{", "got a file that is no JSON"),
+        ("[" * 100_000, "got a file that is no JSON"),
+    ],
+    ids=["space", "network", "object", "empty", "list", "half", "deep"],
+)
+def test_a_json_file_that_is_no_model_says_what_is_in_it(tmp_path, monkeypatch, text, words):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises(FileFormatError) as error:
+        read_model(tmp_path / "model.json")
+    assert "expected a model of XGBoost or CatBoost" in str(error.value)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "library"),
+    [
+        ('{"learner": {}}', "xgboost"),
+        ('{\n "version": [3, 2, 0], "learner": {}}', "xgboost"),
+        ('{"features_info": {}, "oblivious_trees": []}', "catboost"),
+        ('{"model_info": {}, "trees": []}', "catboost"),
+    ],
+)
+def test_a_json_file_goes_to_the_library_whose_it_is(tmp_path, monkeypatch, text, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises(MissingExtraError, match=rf"reading a \.json file needs .*{library}"):
+        read_model(tmp_path / "model.json")

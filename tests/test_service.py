@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import numpy as np
@@ -26,7 +26,7 @@ from holdfast.datasets import make_loans
 from holdfast.errors import InvalidInputError, MissingExtraError
 from holdfast.service import RequestLimits, Service, application, serve
 from holdfast.service._openapi import openapi
-from holdfast.service._run import listen
+from holdfast.service._run import listen, server_of
 
 CHANGES = hf.PlausibleChanges(0.01)
 TOKEN = "a token that nobody guesses"
@@ -51,9 +51,11 @@ def lender():
 
 @contextmanager
 def running(app):
-    """The application behind a real server, and a client."""
+    """The application, or a server with one, at an address of its own; and a client."""
     with listen("127.0.0.1", 0) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+        server = app
+        if not isinstance(app, uvicorn.Server):
+            server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
@@ -231,7 +233,10 @@ def refused(client, content, path="/certify", kind="application/json"):
         (b'{"people": -Infinity}', "expected finite numbers, got -Infinity"),
         (b'{"people": "\\ud800"}', "body: expected JSON in UTF-8"),
         (b"[" * 100_000, "deeper nesting"),
-        (b'{"people": ' + b"9" * 5000 + b"}", "body: expected JSON"),
+        (
+            b'{"people": ' + b"9" * 5000 + b"}",
+            "body: expected numbers that float64 can hold, got one of more than 4,300 digits",
+        ),
         (b'{"peple": []}', "expected people, keys, target, time_limit, got 'peple'"),
         (b"{}", "people: expected a list of objects, one for each person, got null"),
         (b'{"people": []}', "got an empty list"),
@@ -248,7 +253,8 @@ def test_what_is_no_question_is_refused_by_name(client, content, words):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"income": None}, "column 'income': expected a value in every row, got nan in row 1"),
+        ({"income": None}, "column 'income': expected a number, got null in row 1"),
+        ({"housing": None}, "column 'housing': expected a number or a text, got null in row 1"),
         ({"income": "much"}, "column 'income': expected numbers, got 'much'"),
         ({"income": 2**53 + 1}, "column 'income': expected numbers that float64 can hold"),
         ({"income": 10**400}, "column 'income': expected numbers that float64 can hold"),
@@ -281,6 +287,7 @@ def test_errors_are_those_of_python(lender, client):
     [
         ("target", 7, "target: expected one of [0, 1], got 7"),
         ("target", [1], "target: expected one class, got a list"),
+        ("target", True, "target: expected one class, got a truth value"),
         ("keys", ["a", "b"], "keys: expected a list, one for each of the 1 people, got 2 of them"),
         ("keys", [None], "keys: expected a text or a whole number, got None in row 0"),
         ("time_limit", 0, "time_limit: expected a number > 0, got 0"),
@@ -290,6 +297,59 @@ def test_errors_are_those_of_python(lender, client):
 def test_other_fields_are_refused_by_name(lender, client, field, value, words):
     body = json.dumps({"people": people_of(lender[2].head(1)), field: value})
     assert refused(client, body) == (422, words)
+
+
+@pytest.mark.parametrize("long", [10**400, "x" * 400])
+def test_long_values_are_shortened(lender, client, long):
+    person = people_of(lender[2].head(1))[0]
+    for body in (
+        {"people": [person | {"income": long}]},
+        {"people": [person | {"housing": long}]},
+        {"people": [person | {str(long): 1}]},
+        {"people": [person], "target": long},
+        {"people": [person], "time_limit": long},
+        {"people": [person], str(long): 1},
+    ):
+        status, error = refused(client, json.dumps(body))
+        assert status == 422
+        (value,) = re.findall(r"got '?(\w+\.\.\.\w+)", error)
+        assert len(value) <= 80
+    for text in (f'{{"people": [], "{long}": 1, "{long}": 1}}', f'{{"people": {10**400}.0}}'):
+        assert "..." in refused(client, text)[1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (["A-1", "A-2", "A-1"], "keys: expected each once, got 'A-1' again in row 2"),
+        (["7", "A-2", 7], "keys: expected each once, got 7 again in row 2"),
+        (["A-1", "A-2", "x" * 257], "keys: expected at most 256 characters, none of them"),
+        (["A-1", "A-2", 10**256], "keys: expected at most 256 characters, none of them"),
+        (["A-1", "A-2", "A\n3"], "a control character, got 'A\\n3' in row 2"),
+        (["A-1", "A-2", "A\x7f3"], "a control character, got 'A\\x7f3' in row 2"),
+    ],
+)
+def test_a_key_is_one_person_in_short(lender, client, keys, words):
+    people = people_of(lender[2].head(3))
+    for path in ("/certify", "/explain"):
+        status, error = refused(client, json.dumps({"people": people, "keys": keys}), path)
+        assert status == 422
+        assert words in error
+        assert error.endswith("in row 2")
+        assert len(error) < 200
+    good = ["x" * 256, "Zoë Ω 3", 7]
+    answer = client.post("/certify", json={"people": people, "keys": good}).json()
+    assert [one["key"] for one in answer["people"]] == good
+
+
+def test_a_truth_value_is_a_class_where_classes_are_truth_values(lender):
+    network, space, X, _ = lender
+    truth = hf.Network(network.weights, network.biases, classes=[False, True])
+    service = Service(truth, space=space, changes=CHANGES, target=np.True_)
+    people = people_of(X.head(1))
+    for asked in ({}, {"target": True}):
+        assert service.certify({"people": people, **asked})["target"] is True
+    assert service_of(lender).certify({"people": people, "target": 1.0})["target"] == 1
 
 
 def test_paths_methods_and_kinds_of_content(client):
@@ -317,6 +377,19 @@ def test_too_much_is_413(lender, client):
     assert refused(client, long) == (413, "body: expected at most 1,000,000 bytes, got more")
     chunks = (long[i : i + 4096] for i in range(0, len(long), 4096))
     assert refused(client, chunks)[0] == 413
+
+
+@pytest.mark.parametrize("sent", [0, 2_000_000])
+def test_a_length_beyond_the_limit_is_413_from_the_header_alone(lender, client, sent):
+    head = b"POST /certify HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    started = time.perf_counter()
+    with socket.create_connection(("127.0.0.1", client.base_url.port)) as raw:
+        raw.sendall(head + b"content-length: 2000000\r\n\r\n" + b"x" * sent)
+        answer = b"".join(iter(lambda: raw.recv(4096), b""))
+    assert time.perf_counter() - started < 5  # a body has 10 seconds
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"connection: close" in answer
+    assert answer.endswith(b'expected at most 1,000,000 bytes, got more"}')
 
 
 def test_the_token_is_asked_for_everywhere_but_health(lender):
@@ -421,6 +494,55 @@ def test_a_body_that_does_not_come_is_408(lender):
     assert b"connection: close" in answer.lower()
 
 
+HEADER = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+
+
+def answered(raw):
+    """One answer over a bare connection."""
+    raw.sendall(HEADER + b"\r\n")
+    answer = b""
+    while not answer.endswith(b"}"):
+        answer += raw.recv(4096)
+    return answer.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("sent", [None, b"", HEADER[:9], HEADER], ids=["none", "a", "line", "head"])
+@pytest.mark.parametrize("before", [0, 1])
+def test_who_does_not_finish_a_header_is_cut_off(lender, sent, before):
+    app = server_of(service_of(lender, limits=RequestLimits(seconds=0.3)), None)
+    with (
+        running(app) as client,
+        socket.create_connection(("127.0.0.1", client.base_url.port), timeout=0.1) as slow,
+    ):
+        for _ in range(before):
+            assert answered(slow)
+            time.sleep(0.6)  # between two requests a connection may rest for longer
+            assert answered(slow)
+        if before and sent is None:
+            return
+        started, came = time.perf_counter(), b"?"
+        with suppress(ConnectionError):
+            slow.sendall(sent or b"")
+            while came and time.perf_counter() - started < 5:
+                with suppress(TimeoutError):
+                    # A byte now and then does not help.
+                    slow.sendall(b"" if sent is None else b"x")
+                    came = slow.recv(1)
+                    assert came == b""
+        assert time.perf_counter() - started < 3
+
+
+def test_who_waits_for_an_answer_is_not_cut_off(lender):
+    Held.release.clear()
+    network, space, X, _ = lender
+    held = Held(network, space=space, changes=CHANGES, target=1, limits=RequestLimits(seconds=0.3))
+    with running(server_of(held, None)) as client:
+        threading.Timer(0.8, Held.release.set).start()
+        for _ in range(2):
+            answer = client.post("/certify", json={"people": people_of(X.head(1))})
+            assert answer.status_code == 200
+
+
 def test_what_nobody_foresaw_says_no_more_than_that(lender, caplog, monkeypatch):
     service = service_of(lender)
     monkeypatch.setattr(service, "certify", lambda document: 1 / 0)
@@ -513,6 +635,11 @@ def test_logs_have_no_personal_data(lender, client, caplog):
         client.post("/explain?name=Zoe", json={"people": [person], "keys": ["Zoe"]})
         client.post("/certify", json={"people": [person | {"housing": "Zoe"}]})
         client.get("/people/Zoe")
+        # The line is written when the answer has gone out, which its reader may know sooner.
+        deadline = time.monotonic() + 5
+        while sum(one.name == "holdfast.service" for one in caplog.records) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
     lines = [record.msg for record in caplog.records if record.name == "holdfast.service"]
     assert [line["path"] for line in lines] == ["/explain", "/certify", "other"]
     assert [line["status"] for line in lines] == [200, 422, 404]

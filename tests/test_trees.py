@@ -182,7 +182,7 @@ def test_files_say_what_objects_say(tmp_path: Any, classes: int) -> None:
     (tmp_path / "broken.json").write_text("{}")
     (tmp_path / "broken.txt").write_text("tree\nversion=v9")
     for name in ("broken.json", "broken.txt"):
-        with pytest.raises(FileFormatError, match=r"cannot load|ends too soon"):
+        with pytest.raises(FileFormatError, match=r"expected a model of XGBoost|ends too soon"):
             hf.load_model(tmp_path / name)
 
 

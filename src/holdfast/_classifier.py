@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdfast._given import given_points
+from holdfast._given import given_points, shown
 from holdfast.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
@@ -63,7 +63,7 @@ class Classifier(ABC):
         labels = self.classes.tolist()
         target = target.item() if isinstance(target, np.generic) else target
         if labels.count(target) != 1:
-            raise InvalidInputError(f"target: expected one of {labels}, got {target!r}")
+            raise InvalidInputError(f"target: expected one of {labels}, got {shown(target)}")
         return int(labels.index(target))
 
     def check_points(self, X: ArrayLike) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -15,6 +16,20 @@ from holdfast.errors import InvalidInputError
 
 # From here on float64 has no place for every whole number.
 _WIDE = 2**53
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 80
+
+
+def shown(value: Any) -> str:
+    """A value as an error names it: as Python writes it, without the middle where that is long.
+
+    Examples
+    --------
+    >>> shown("castle"), len(shown(10**400))
+    ("'castle'", 80)
+    """
+    return _SHORT.repr(value)
 
 
 def given_number(value: Any) -> float | None:
@@ -44,9 +59,9 @@ def positive_number(value: Any, name: str, *, or_zero: bool = False) -> float:
         or (number == 0.0 and not or_zero)
     ):
         # Texts in quotes, and numbers without the name of their type.
-        shown = repr(value) if isinstance(value, str | bytes) else value
+        came = shown(value) if isinstance(value, str | bytes | int) else value
         raise InvalidInputError(
-            f"{name}: expected a number {'>=' if or_zero else '>'} 0, got {shown}"
+            f"{name}: expected a number {'>=' if or_zero else '>'} 0, got {came}"
         )
     return number
 
@@ -116,7 +131,7 @@ def given_array(values: Any, name: str) -> NDArray[Any]:
         for value in exact.flat:
             if isinstance(value, Integral) and _is_rounded(int(value)):
                 raise InvalidInputError(
-                    f"{name}: expected numbers that float64 can hold, got {value}"
+                    f"{name}: expected numbers that float64 can hold, got {shown(int(value))}"
                 )
     return array
 
@@ -149,7 +164,7 @@ def given_floats(values: Any, name: str) -> NDArray[np.float64]:
             # Among numbers that are written as texts, the one that is none is to blame.
             place, value = next((one for one in wrong if not _reads_as_number(one[1])), wrong[0])
             where = f" in row {place}" if array.ndim == 1 and array.size > 1 else ""
-            raise InvalidInputError(f"{name}: expected numbers, got {value!r}{where}")
+            raise InvalidInputError(f"{name}: expected numbers, got {shown(value)}{where}")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:

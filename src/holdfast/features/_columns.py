@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from holdfast._given import given_floats, row_words
+from holdfast._given import given_floats, row_words, shown
 from holdfast._network import Floats
 from holdfast.errors import InvalidInputError
 from holdfast.features._kinds import Label, Name
@@ -120,7 +120,7 @@ def column_codes(series: pd.Series, name: Name, categories: Sequence[Label]) -> 
         unknown = places.index(None)
         row = int(np.flatnonzero(codes == unknown)[0])
         raise InvalidInputError(
-            f"column {name!r}: expected one of {list(categories)}, got {values[unknown]!r} in "
+            f"column {name!r}: expected one of {list(categories)}, got {shown(values[unknown])} in "
             f"{row_words(row, series.index)}"
         )
     return np.array(places, dtype=np.float64)[codes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import zipfile
@@ -15,6 +16,7 @@ import joblib
 import numpy as np
 
 from holdfast._files import Place
+from holdfast._given import shown
 from holdfast._network import Network
 from holdfast.errors import (
     FileFormatError,
@@ -98,10 +100,28 @@ def _not_a_network(path: Path) -> Any:
 
 
 def _read_json(path: Path) -> Any:
-    """CatBoost begins its JSON with the features, XGBoost with the learner."""
+    """CatBoost begins its JSON with the features, XGBoost with the learner; any other is read to see what it is."""
     with path.open("rb") as file:
-        mine = b'"features_info"' in file.read(200)
-    return _read_by("catboost" if mine else "xgboost", path)
+        start = file.read(200)
+    if b'"features_info"' in start:
+        return _read_by("catboost", path)
+    if start.startswith(b'{"learner"'):
+        return _read_by("xgboost", path)
+    try:
+        document = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        came = f"a file that is no JSON: {error}"
+    else:
+        came = f"a {type(document).__name__}"
+        if isinstance(document, dict):
+            for name, library in _LIBRARIES.items():
+                if name in document:
+                    return _read_by(library, path)
+            some = (
+                ", ".join(map(shown, [*document][:3])) + ", ..." * (len(document) > 3) or "nothing"
+            )
+            came = shown(document["format"]) if "format" in document else f"an object with {some}"
+    raise FileFormatError(f"{path}: expected a model of XGBoost or CatBoost, got {came}")
 
 
 def _read_by(name: str, path: Path) -> Any:
@@ -178,6 +198,8 @@ def _opened(path: Path, load: Callable[[], Any], expected: str) -> Any:
         ) from error
 
 
+# By what is at the top of a model in JSON, the library that wrote it.
+_LIBRARIES = {"learner": "xgboost", "oblivious_trees": "catboost", "trees": "catboost"}
 _READERS: dict[str, Callable[[Path], Any]] = {
     ".onnx": partial(_read_by, "onnx"),
     ".npz": _not_a_network,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
-from holdfast._given import positive_number
+from holdfast._given import positive_number, shown
 from holdfast._network import Network
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
@@ -18,6 +20,8 @@ from holdfast.features._feature import Feature
 
 # Up to here float64 has every whole number.
 _WHOLE = 2**53
+LONGEST_KEY = 256
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class TooLargeError(HoldfastError):
@@ -53,6 +57,12 @@ def read_json(content: bytes) -> dict[str, Any]:
     except HoldfastError:
         raise
     except ValueError as error:
+        if type(error) is ValueError:
+            # Python's own words tell whoever runs the service how to read such a number.
+            most = f"{sys.get_int_max_str_digits():,} digits"
+            raise InvalidInputError(
+                f"body: expected numbers that float64 can hold, got one of more than {most}"
+            ) from None
         raise InvalidInputError(f"body: expected JSON in UTF-8, got: {error}") from error
     if not isinstance(document, dict):
         raise InvalidInputError(f"body: expected an object, got {_kind(document)}")
@@ -60,7 +70,9 @@ def read_json(content: bytes) -> dict[str, Any]:
 
 
 def _not_finite(text: str) -> NoReturn:
-    raise InvalidInputError(f"body: expected finite numbers, got {text}")
+    raise InvalidInputError(
+        f"body: expected finite numbers, got {text[:40]}{'...' * (len(text) > 40)}"
+    )
 
 
 def _finite(text: str) -> float:
@@ -73,7 +85,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"body: expected each name once, got {twice!r} twice")
+        raise InvalidInputError(f"body: expected each name once, got {shown(twice)} twice")
     return document
 
 
@@ -92,7 +104,7 @@ def check_fields(document: Mapping[str, Any], known: tuple[str, ...]) -> None:
     """Refuse a name that says nothing here: a typing error would otherwise be an answer to another question."""
     for name in document:
         if name not in known:
-            raise InvalidInputError(f"body: expected {', '.join(known)}, got {name!r}")
+            raise InvalidInputError(f"body: expected {', '.join(known)}, got {shown(name)}")
 
 
 def read_people(document: Mapping[str, Any], space: FeatureSpace, most: int) -> pd.DataFrame:
@@ -125,7 +137,7 @@ def _check_person(person: Any, row: int, names: Mapping[str, Feature]) -> None:
         )
     for name in (*names, *person):
         if name not in person or name not in names:
-            came = f"no {name!r}" if name in names else f"{name!r} too"
+            came = f"no {name!r}" if name in names else f"{shown(name)} too"
             raise InvalidInputError(
                 f"people: expected the columns {list(names)}, each once, got {came} in row {row}"
             )
@@ -135,7 +147,8 @@ def _check_person(person: Any, row: int, names: Mapping[str, Feature]) -> None:
             and not feature.labelled
             and "bool" not in feature.storage.dtype.lower()
         )
-        if truth or isinstance(value, dict | list):
+        gap = value is None and not feature.missing
+        if gap or truth or isinstance(value, dict | list):
             expected = "a number or a text" if feature.labelled else "a number"
             raise InvalidInputError(
                 f"column {name!r}: expected {expected}, got {_kind(value)} in row {row}"
@@ -163,18 +176,32 @@ def _index(keys: Any, n: int) -> pd.Index:
         raise InvalidInputError(
             f"keys: expected a list, one for each of the {n} people, got {came}"
         )
+    seen: set[str] = set()
     for row, key in enumerate(keys):
         if not isinstance(key, str | int) or isinstance(key, bool) or not str(key).strip():
             raise InvalidInputError(
-                f"keys: expected a text or a whole number, got {key!r} in row {row}"
+                f"keys: expected a text or a whole number, got {shown(key)} in row {row}"
             )
+        # A ledger keeps keys as text.
+        text = str(key)
+        if len(text) > LONGEST_KEY or _CONTROL.search(text):
+            raise InvalidInputError(
+                f"keys: expected at most {LONGEST_KEY} characters, none of them a control character, "
+                f"got {shown(key)} in row {row}"
+            )
+        if text in seen:
+            raise InvalidInputError(
+                f"keys: expected each once, got {shown(key)} again in row {row}"
+            )
+        seen.add(text)
     return pd.Index(keys, dtype=object, name="key")
 
 
 def read_target(document: Mapping[str, Any], usual: Any) -> Any:
     """The class that is asked for; the service's own where none is named."""
     target = document.get("target", usual)
-    if not isinstance(target, str | int | float):
+    truth = isinstance(target, bool) and not isinstance(usual, bool)
+    if truth or not isinstance(target, str | int | float):
         raise InvalidInputError(f"target: expected one class, got {_kind(target)}")
     return target
 

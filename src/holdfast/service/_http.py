@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import holdfast
@@ -40,8 +40,8 @@ LOG = logging.getLogger("holdfast.service")
 # What an answer to a browser may do: nothing, and nothing is kept.
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _LONGEST_WORDS = 600
-# How many times the longest body is read before its sender is cut off.
-_PATIENCE = 16
+# Seconds after which the sender of too long a body is cut off, and as soon as nothing has come for so many.
+_PATIENCE, _SILENCE = 10.0, 1.0
 _OPEN = "/health"
 # Seconds after which whoever was told that the service is busy may come again.
 _AGAIN = "1"
@@ -55,6 +55,21 @@ class Refusal(Exception):  # noqa: N818  # an answer, which happens to be raised
     def __init__(self, status: int, words: str, **headers: str) -> None:
         super().__init__(words)
         self.status, self.headers = status, headers
+
+
+class Early(Response):
+    """An answer from before all of the body is in: what still comes is thrown away, or its sender would not hear it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer at once, and read on for a while."""
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                while (await asyncio.wait_for(receive(), _SILENCE)).get("more_body"):
+                    pass
+        await send({"type": "http.response.body", "body": b""})
 
 
 class Queue:
@@ -148,22 +163,21 @@ class Endpoints:
         if kind != "application/json":
             raise Refusal(415, f"content-type: expected application/json, got {kind or 'none'}")
         most, seconds = self.service.limits.body, self.service.limits.seconds
-        body, read = bytearray(), 0
+        length, body = request.headers.get("content-length", ""), bytearray()
+        too_long = Refusal(
+            413, f"body: expected at most {most:,} bytes, got more", connection="close"
+        )
+        if length.isdecimal() and int(length) > most:
+            raise too_long
         try:
             async with asyncio.timeout(seconds):
                 async for chunk in request.stream():
-                    read += len(chunk)
-                    body += chunk if read <= most else b""
-                    # Whoever is still sending would not hear the answer: a little more is read, and thrown away.
-                    if read > _PATIENCE * most:
-                        break
+                    body += chunk
+                    if len(body) > most:
+                        raise too_long
         except TimeoutError:
-            words = f"body: expected all of it within {seconds:g} seconds, got {read:,} bytes"
+            words = f"body: expected all of it within {seconds:g} seconds, got {len(body):,} bytes"
             raise Refusal(408, words, connection="close") from None
-        if read > most:
-            raise Refusal(
-                413, f"body: expected at most {most:,} bytes, got more", connection="close"
-            )
         return bytes(body)
 
     async def _health(self, request: Request) -> Response:
@@ -186,10 +200,15 @@ class Endpoints:
         self.audits.close()
 
 
-def _json(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def _json(
+    document: Any,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    kind: type[Response] = Response,
+) -> Response:
     """An answer in ASCII: text that no encoding has, such as half a character, goes back as it came, escaped."""
     content = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    return Response(content, status, headers, media_type="application/json")
+    return kind(content, status, headers, media_type="application/json")
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -210,7 +229,8 @@ async def _refused(request: Request, error: Exception) -> Response:
             405: f"method: expected {headers.get('Allow')} at this path, got {request.method}",
         }.get(status, error.detail)
     request.state.error = type(error).__name__
-    return _json({"error": words[:_LONGEST_WORDS]}, status, headers)
+    kind = Early if isinstance(error, Refusal) and status == 413 else Response
+    return _json({"error": words[:_LONGEST_WORDS]}, status, headers, kind)
 
 
 class Guarded:

@@ -15,6 +15,7 @@ from jinja2 import Environment
 
 import holdfast
 from holdfast.features._feature import Feature
+from holdfast.service._body import LONGEST_KEY
 from holdfast.service._service import Service
 from holdfast.verify import Verdict
 
@@ -42,7 +43,8 @@ def openapi(service: Service) -> dict[str, Any]:
     asked = _object(
         {
             "people": {"type": "array", "items": _ref("Person"), "minItems": 1, "maxItems": limits.people},
-            "keys": _array({"type": ["string", "integer"]}, "Who they are, one for each; needed to record promises."),
+            "keys": _array({"type": ["string", "integer"], "maxLength": LONGEST_KEY},
+                           "Who they are, each once, one for each; needed to record promises."),
             "target": {"description": "The class asked for.", "default": service.target},
             "time_limit": {"type": "number", "exclusiveMinimum": 0, "maximum": limits.seconds,
                            "description": "Seconds of processor time for the request."},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import multiprocessing
@@ -103,10 +104,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _work(service: Service, token: str | None, listener: socket.socket) -> None:
     """Answer in this process."""
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("uvicorn", "service", "the HTTP service") from error
+    server = server_of(service, token)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("holdfast.service", "uvicorn.error"):
@@ -117,12 +115,51 @@ def _work(service: Service, token: str | None, listener: socket.socket) -> None:
     warnings.showwarning = lambda message, category, filename, lineno, *_: logging.getLogger(
         "holdfast.service"
     ).warning({"warning": category.__name__, "where": f"{Path(filename).name}:{lineno}"})
+    server.run([listener])
+
+
+def server_of(service: Service, token: str | None) -> Any:
+    """uvicorn's server, which listens nowhere yet."""
+    try:
+        import uvicorn
+        from uvicorn.protocols.http.auto import AutoHTTPProtocol
+    except ImportError as error:
+        raise MissingExtraError("uvicorn", "service", "the HTTP service") from error
+    seconds = service.limits.seconds
+
+    class Punctual(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+        """A connection that is closed where a request's header is not whole in time; uvicorn itself waits for good."""
+
+        late: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._watch(None)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch(self.cycle)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            if self.late is not None:
+                self.late.cancel()
+
+        def _watch(self, cycle: Any) -> None:
+            """The time runs from the first byte until there is a request that is being answered."""
+            asked = cycle is not None and not cycle.response_complete
+            if asked and self.late is not None:
+                self.late.cancel()
+                self.late = None
+            elif not asked and self.late is None:
+                self.late = self.loop.call_later(seconds, self.transport.close)
+
     config: dict[str, Any] = {
-        "log_config": None, "access_log": False, "server_header": False, "date_header": False,
+        "http": Punctual, "log_config": None, "access_log": False, "server_header": False, "date_header": False,
         "limit_concurrency": _CONNECTIONS, "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": round(2 * service.limits.seconds) + 1,
+        "timeout_graceful_shutdown": round(2 * seconds) + 1,
     }  # fmt: skip
-    uvicorn.Server(uvicorn.Config(application(service, token=token), **config)).run([listener])
+    return uvicorn.Server(uvicorn.Config(application(service, token=token), **config))
 
 
 def _worker(service: Service, token: str | None, listener: socket.socket) -> None:

@@ -55,7 +55,7 @@ class RequestLimits:
         Rows of a request.
     seconds
         Of processor time for a request, shared out among its people: rows that are undecided by then are UNKNOWN, or
-        have no answer. An audit, a body on its way and a place in the queue get as many seconds by the clock.
+        have no answer. An audit, a header or a body on its way and a place in the queue get as many by the clock.
     waiting
         Requests that wait for their turn; one more is answered with 503.
     """
@@ -122,11 +122,11 @@ class Service:
     ) -> None:
         self.model: Model = load_model(model, threshold)
         self.prepared = prepare(self.model, changes, space=space)
-        self.space, self.changes, self.target = space, changes, target
+        self.space, self.changes = space, changes
         self.generator, self.seed, self.radius = generator, seed, radius
         self.ledger, self.secret, self.limits = ledger, secret, limits or RequestLimits()
         classifier = self.prepared.model.classifier
-        classifier.class_index(target)
+        self.target = classifier.classes.tolist()[classifier.class_index(target)]
         if generator is not None:
             read_ahead(generator, space, classifier)
         if ledger is not None:
