@@ -320,16 +320,10 @@ def column_of(people: pd.DataFrame, name: str, data: Path, option: str) -> pd.Se
     return people[name]
 
 
-def check_output(path: Path | None, *read: Path | None, table: bool = True) -> None:
-    """Refuse what cannot be written before any work is done, and what would be written over what is `read`."""
+def check_output(path: Path | None, *, table: bool = True) -> None:
+    """Refuse what cannot be written before any work is done."""
     if path is None:
         return
     check_place(path)
     if table:
         is_parquet(path)
-    for source in read:
-        if source is not None and path.resolve().is_relative_to(source.resolve()):
-            where = "the same" if path.resolve() == source.resolve() else "one inside it"
-            raise InvalidInputError(
-                f"{path}: expected another file than the data, {source}, got {where}"
-            )
