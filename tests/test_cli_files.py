@@ -388,6 +388,14 @@ def test_new_commands_say_what_they_need(files, line, complaint):
     assert complaint in run(files, line, code=2)
 
 
+def test_a_key_is_no_column_of_the_model(files):
+    asked = COMMON.replace("--index id", "--index income")
+    line = f"certify {asked} --data people.csv --target good --delta 0.01"
+    assert "--index: expected a column that the model does not read, got 'income'" in run(
+        files, line, 2
+    )
+
+
 def test_a_space_that_is_missing_is_a_schema(files):
     line = ADVICE.replace("--schema schema.json", "")
     assert "`holdfast schema` writes one" in run(

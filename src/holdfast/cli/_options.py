@@ -240,6 +240,11 @@ class Points(Classes, Reading):
     @cached_property
     def file(self) -> tables.TableFile:
         """The data, to be read a batch at a time."""
+        read = (self.loaded.feature_names if self.space is None else self.space.names) or ()
+        if self.index in read:
+            raise InvalidInputError(
+                f"--index: expected a column that the model does not read, got {self.index!r}; a key is text"
+            )
         return tables.TableFile(self.data, self.index, tuple(self.drop or ()), self.space)
 
     def batches(self, size: int | None) -> Iterator[pd.DataFrame]:
