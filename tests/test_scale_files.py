@@ -19,6 +19,7 @@ from holdfast import _progress
 from holdfast.cli import _certify, _parts, _recourse, _tables, app
 from holdfast.cli._tables import TableFile, read_table
 from holdfast.errors import InvalidInputError
+from holdfast.verify import _radius
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +221,26 @@ def test_where_there_is_no_terminal_a_line_says_how_far_it_is(folder, monkeypatc
     monkeypatch.setattr(_progress, "_EVERY", 0.0)
     said = run(folder, "certify", "points.parquet", "lines.csv", "--delta", 0.05)
     assert "certify: 300 of 1,000 (30%), 0 s; about" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "total"),
+    [
+        ("certify", ["--delta", 0.05], "1,000"),
+        ("radius", ["--norm", 2], "3"),
+        ("explain", ["--method", "closest", "--delta", 0.01, "--rows", 8], "8"),
+    ],
+)
+def test_a_line_says_how_far_it_is_within_a_batch(folder, monkeypatch, command, more, total):
+    monkeypatch.setattr(_progress, "_EVERY", 0.0)
+    monkeypatch.setattr(_radius, "_BALL_PATIENCE", 0.1)
+    few = pd.read_parquet(folder / "points.parquet").head(3 if command == "radius" else 1000)
+    few.to_parquet(folder / "few.parquet", index=False)
+    said = run(folder, command, "few.parquet", "within.csv", *more)
+    counts = [line.split()[1] for line in said.splitlines() if f"of {total} (" in line]
+    assert counts
+    assert counts == sorted(set(counts), key=int)
+    assert total not in counts
 
 
 def test_the_smallest_radii_are_those_of_rows_that_have_the_class(folder):
