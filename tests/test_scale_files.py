@@ -438,6 +438,9 @@ def test_a_key_in_the_name_of_a_folder_is_text(tmp_path):
     folder = parts_in(tmp_path, *((f"id=0{i}/0.parquet", rest) for i in range(3)))
     assert read_table(folder, index="id").index.tolist() == ["00", "01", "02"]
     assert read_table(folder)["id"].tolist() == [0, 1, 2]
+    # So are labels that the space knows as text; and one file of a partitioned table is read as it is in there.
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"a": [1.5, 2.5], "id": ["00", "01"]}))
+    assert read_table(folder / "id=01" / "0.parquet", space=space)["id"].tolist() == ["01"]
 
 
 def test_a_csv_column_named_twice_is_refused(tmp_path):
