@@ -388,6 +388,14 @@ def test_new_commands_say_what_they_need(files, line, complaint):
     assert complaint in run(files, line, code=2)
 
 
+def test_a_key_is_no_column_of_the_model(files):
+    asked = COMMON.replace("--index id", "--index income")
+    line = f"certify {asked} --data people.csv --target good --delta 0.01"
+    assert "--index: expected a column that the model does not read, got 'income'" in run(
+        files, line, 2
+    )
+
+
 def test_a_space_that_is_missing_is_a_schema(files):
     line = ADVICE.replace("--schema schema.json", "")
     assert "`holdfast schema` writes one" in run(
@@ -470,6 +478,49 @@ def test_a_result_is_not_written_over_what_it_is_about(numbers):
     assert inside.exit_code == 2
     assert "got one inside it" in " ".join(inside.output.split())
     assert (folder / "people.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "audit --ledger a.csv --model b.npz --contacts a.csv",
+        "audit --ledger a.csv --model b.npz --out a.csv",
+        "audit --ledger a.ledger --model b.npz --json a.ledger",
+        "audit --ledger a.ledger --model b.npz --json b.npz",
+        "audit --ledger a.ledger --model b.npz --schema c.json --json c.json",
+        "audit --ledger a.ledger --model b.npz --history c.npz --history d.npz --json d.npz",
+        "audit --ledger a.ledger --model b.npz --out new.csv --contacts new.csv",
+        "ledger export --ledger a.csv --out a.csv",
+        "ledger export --ledger a.csv --out link.csv",
+        "explain --model b.npz --data p.csv --target 1 --candidates a.csv --out a.csv",
+        "certify --model b.npz --data p.csv --target 1 --factuals a.csv --out a.csv",
+        "certificates a.csv --model b.npz --data p.csv --target 1 --out new.csv --table a.csv",
+        "report a.csv --model b.npz --data p.csv --target 1 --out c.csv --compare other=c.csv",
+        "schema --data p.csv --out p.csv",
+        "benchmark run --data folder.d/p.csv --delta 0.1 --out folder.d",
+    ],
+)
+def test_no_output_is_an_input_or_another_output(tmp_path, monkeypatch, line):
+    (tmp_path / "folder.d").mkdir()
+    names = [
+        "a.csv",
+        "a.ledger",
+        "b.npz",
+        "c.json",
+        "c.npz",
+        "d.npz",
+        "c.csv",
+        "p.csv",
+        "folder.d/p.csv",
+    ]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
+    monkeypatch.chdir(tmp_path)
+    said = run(tmp_path, line, 2)
+    assert "expected another place for" in said
+    assert [(tmp_path / name).read_text() for name in names] == names
+    assert len(list(tmp_path.iterdir())) == len(names) + 1
 
 
 def test_neither_errors_nor_results_leave_parts(numbers):

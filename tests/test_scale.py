@@ -142,6 +142,81 @@ def test_a_batch_that_is_not_as_declared_is_refused_by_name(loans, spoil, messag
         answer(spoil(loans[0].head(3)))
 
 
+@pytest.mark.parametrize("verb", ["certify", "certified_radius"])
+@pytest.mark.parametrize(
+    "gaps", [[pd.NA], pa.nulls(1).to_pylist(), [np.nan]], ids=["NA", "None", "nan"]
+)
+def test_what_is_missing_is_named_with_its_row(loans, verb, gaps):
+    X, answer = loans[0].head(4).reset_index(drop=True), function(loans, verb)
+    for name in ("income", "card_utilisation", "housing"):
+        values = X[name].tolist()
+        for column, row in (([*values[:2], *gaps, values[3]], 2), (gaps * 4, 0)):
+            spoilt = X.assign(**{name: pd.Series(column, dtype=object).infer_objects()})
+            said = f"column '{name}': expected a value in every row, got .* in row {row}"
+            with pytest.raises(InvalidInputError, match=said):
+                answer(spoilt)
+            with pytest.raises(InvalidInputError, match=said):
+                answer(pa.Table.from_pandas(spoilt, preserve_index=False))
+
+
+def test_a_column_may_have_gaps_in_one_batch_where_the_space_allows_them():
+    X = pd.DataFrame({"a": [1.0, 2.0, np.nan, 5.0], "b": [1, 2, 3, 4]})
+    space = hf.FeatureSpace.from_frame(X, missing=["a"])
+    model = hf.Network([np.ones((1, space.n_variables))], [[0.0]])
+    like = X.astype({"a": "Int64"})[:1].astype({"a": int})
+    answer = hf.over_batches("certify", model, like, target=1, changes=CHANGES, space=space)
+    same(answer(X), hf.certify(model, X, 1, CHANGES, space=space).to_frame())
+
+
+def test_a_kept_key_may_be_missing_where_its_type_can_say_so(loans):
+    X, space, model = loans
+    X = X.head(3).assign(id=[2**60 + 1, 2, 3])
+    asked = {"keep": ["id"], "target": 1, "space": space, "changes": CHANGES}
+    answer = hf.over_batches("certify", model, X, **asked)
+    for keys in ([2**60 + 1, None, 3], [None] * 3):
+        table = pa.Table.from_pandas(X, preserve_index=False)
+        table = table.set_column(0, "id", pa.array(keys, pa.int64() if any(keys) else pa.null()))
+        assert answer(table)["id"].to_pylist() == keys
+        gone = X.assign(id=pd.array(keys, dtype="Int64"))
+        with pytest.raises(
+            InvalidInputError, match=r"column 'id'.* in row .*; declare it as Int64"
+        ):
+            answer(gone)
+        declared = hf.over_batches("certify", model, gone, **asked)
+        assert declared(gone)["id"].equals(gone["id"])
+
+
+@pytest.mark.parametrize(
+    "given", [np.ones((2, 2)), {"a": [1]}, None, [], pd.Series([1.0]), pa.array([1])]
+)
+def test_what_is_no_table_is_refused(loans, given):
+    with pytest.raises(InvalidInputError, match="batch: expected a DataFrame, an Arrow record"):
+        function(loans, "certify")(given)
+
+
+def test_a_type_too_narrow_for_a_value_is_refused_and_no_number_of_numpy_is_shown(loans):
+    X, space, model = loans
+    asked = {"target": 1, "space": space, "changes": CHANGES}
+    narrow = hf.over_batches(
+        "certify", model, X.drop(columns="id").astype({"income": "int16"}), **asked
+    )
+    with pytest.raises(
+        InvalidInputError, match=r"expected int16 in the column 'income'.*got 70000$"
+    ):
+        narrow(X.assign(income=70_000))
+    with pytest.raises(InvalidInputError, match=r"got numbers: 0\.5$"):
+        narrow(X.assign(income=0.5))
+
+
+@pytest.mark.parametrize("verb", ["certify", "certified_radius"])
+def test_a_column_is_both_kept_and_read(loans, verb):
+    X, _, model = loans
+    answer = hf.over_batches(verb, model, X, keep=["id", "income"], **options(loans, verb))
+    result = answer(X.head(30))
+    assert result["income"].tolist() == X["income"].head(30).tolist()
+    same(result, whole(loans, verb, 30))
+
+
 def test_what_is_asked_wrongly_is_refused_before_any_batch_comes(loans):
     X, space, model = loans
     for arguments, message in (
@@ -151,6 +226,17 @@ def test_what_is_asked_wrongly_is_refused_before_any_batch_comes(loans):
     ):
         with pytest.raises(InvalidInputError, match=message):
             hf.over_batches(*arguments)
+    twice = pd.concat([X, X[["income"]]], axis=1)
+    for table, others, message in (
+        (X, {"chnges": CHANGES}, "options: .* got an unexpected keyword argument 'chnges'"),
+        (X, {"changes": CHANGES, "target": 7}, "target: expected one of .*, got 7"),
+        (X, {"keep": "id", "changes": CHANGES}, "keep: expected a list of columns, got 'id'"),
+        (twice, {"changes": CHANGES}, "like: expected the column 'income' once"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            hf.over_batches("certify", model, table, **{"target": 1, "space": space, **others})
+    with pytest.raises(InvalidInputError, match="batch: expected the column 'income' once"):
+        function(loans, "certify")(twice)
     with pytest.raises(InvalidInputError, match="got an unexpected keyword argument 'delta'"):
         function(loans, "certify", delta=0.1)
     with pytest.raises(InvalidInputError, match="keep: expected columns of the table, got 'key'"):

@@ -18,6 +18,8 @@ import holdfast as hf
 from holdfast import _progress
 from holdfast.cli import _certify, _parts, _recourse, _tables, app
 from holdfast.cli._tables import TableFile, read_table
+from holdfast.errors import InvalidInputError
+from holdfast.verify import _radius
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +223,26 @@ def test_where_there_is_no_terminal_a_line_says_how_far_it_is(folder, monkeypatc
     assert "certify: 300 of 1,000 (30%), 0 s; about" in said
 
 
+@pytest.mark.parametrize(
+    ("command", "more", "total"),
+    [
+        ("certify", ["--delta", 0.05], "1,000"),
+        ("radius", ["--norm", 2], "3"),
+        ("explain", ["--method", "closest", "--delta", 0.01, "--rows", 8], "8"),
+    ],
+)
+def test_a_line_says_how_far_it_is_within_a_batch(folder, monkeypatch, command, more, total):
+    monkeypatch.setattr(_progress, "_EVERY", 0.0)
+    monkeypatch.setattr(_radius, "_BALL_PATIENCE", 0.1)
+    few = pd.read_parquet(folder / "points.parquet").head(3 if command == "radius" else 1000)
+    few.to_parquet(folder / "few.parquet", index=False)
+    said = run(folder, command, "few.parquet", "within.csv", *more)
+    counts = [line.split()[1] for line in said.splitlines() if f"of {total} (" in line]
+    assert counts
+    assert counts == sorted(set(counts), key=int)
+    assert total not in counts
+
+
 def test_the_smallest_radii_are_those_of_rows_that_have_the_class(folder):
     said = run(folder, "radius", "points.parquet", "r.csv")
     radii = pd.read_csv(folder / "r.csv")["radius_lower"]
@@ -317,3 +339,111 @@ def test_a_folder_of_two_schemas_is_refused_by_the_name_of_the_file(folder, tmp_
     pd.read_parquet(tmp_path / "0.parquet").drop(columns="c").to_parquet(tmp_path / "1.parquet")
     said = run(folder, "certify", tmp_path, "bad.csv", "--delta", 0.05, code=2)
     assert "1.parquet: expected the column 'c'" in " ".join(said.split())
+
+
+def parts_in(place, *parts):
+    """A folder of Parquet files: tables, or bytes, by their paths."""
+    for path, part in parts:
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(part, bytes):
+            (place / path).write_bytes(part)
+        else:
+            pq.write_table(part, place / path)
+    return place
+
+
+ONE = {"id": pa.array([1, 2]), "a": pa.array([1, 2]), "t": pa.array(["x", "y"])}
+
+
+@pytest.mark.parametrize(
+    ("parts", "complaint"),
+    [
+        (
+            [("t=z/0.parquet", pa.table(ONE))],
+            "column 't' in one place, got it in a folder's name and",
+        ),
+        (
+            [("t=z/0.parquet", pa.table(ONE | {"t": pa.array(["x", "y"], pa.large_string())}))],
+            "column 't' in one place, got it in a folder's name and the file",
+        ),
+        ([("a=7/0.parquet", pa.table(ONE))], "column 'a' in one place"),
+        (
+            [("0.parquet", pa.table([[1], [2]], ["a", "a"]))],
+            "column 'a' in one place, got it in the file twice",
+        ),
+        (
+            [("0.parquet", pa.table(ONE)), ("1.parquet", b"")],
+            "1.parquet: expected a Parquet file, got an empty",
+        ),
+        ([("_SUCCESS", b"")], "expected a Parquet file in this folder, got none"),
+        (
+            [
+                ("0.parquet", pa.table(ONE)),
+                ("1.parquet", pa.table(ONE | {"note": pa.array([1, 2])})),
+            ],
+            "1.parquet: expected no column 'note', as in the first file of .*; --drop note leaves it out",
+        ),
+        (
+            [
+                ("0.parquet", pa.table(ONE)),
+                ("1.parquet", pa.table(ONE | {"a": pa.array([1.5, 2])})),
+            ],
+            "1.parquet: expected int64 in the column 'a', as in the first file of .*, got double",
+        ),
+    ],
+)
+def test_a_folder_that_is_no_one_table_is_refused(tmp_path, parts, complaint):
+    with pytest.raises(hf.errors.FileFormatError, match=complaint):
+        read_table(parts_in(tmp_path, *parts))
+
+
+@pytest.mark.parametrize("turned", [1, -1])
+@pytest.mark.parametrize("size", [None, 3])
+@pytest.mark.parametrize(
+    ("narrow", "wide", "dtype"),
+    [
+        (pa.array([1, 2], pa.int8()), pa.array([300, 2**60]), "int64"),
+        (pa.array([1, 2], pa.uint8()), pa.array([300, 2**60], pa.uint64()), "uint64"),
+        (pa.array([0.5, 2], pa.float32()), pa.array([0.1, 1e300]), "float64"),
+        (pa.array(["x", "y"]), pa.array(["z", "x"], pa.large_string()), "str"),
+        (pa.array(["x", "y"]), pa.array(["z", "x"]).dictionary_encode(), "str"),
+        (pa.array([], pa.null()), pa.array([300, 2**60]), "int64"),
+    ],
+)
+def test_files_of_a_folder_may_differ_in_how_wide_a_column_is(
+    tmp_path, narrow, wide, dtype, size, turned
+):
+    tables = [pa.table({"a": values}) for values in (narrow, wide)][::turned]
+    if narrow.type == pa.int8() and turned == 1:
+        # pandas' own word for the type is no longer true.
+        tables[0] = pa.Table.from_pandas(tables[0].to_pandas().astype("Int8"))
+    folder = parts_in(tmp_path, *((f"{i}.parquet", table) for i, table in enumerate(tables)))
+    whole = pd.concat(TableFile(folder).batches(size))["a"]
+    assert whole.tolist() == [value for table in tables for value in table["a"].to_pylist()]
+    assert whole.dtype == dtype
+
+
+def test_a_column_that_some_files_lack_can_be_left_out(tmp_path):
+    other = pa.table(ONE | {"note": pa.array([1, 2])})
+    more = pa.table(ONE | {"note": pa.array(["x", None])})
+    for parts in ((pa.table(ONE), other, more), (other, more, pa.table(ONE))):
+        parts_in(tmp_path, *((f"{i}.parquet", part) for i, part in enumerate(parts)))
+        assert list(read_table(tmp_path, drop=["note"]).columns) == ["id", "a", "t"]
+    with pytest.raises(InvalidInputError, match="expected a column 'nota', got"):
+        read_table(tmp_path, drop=["nota", "note"])
+
+
+def test_a_key_in_the_name_of_a_folder_is_text(tmp_path):
+    rest = pa.table({"a": pa.array([1.5])})
+    folder = parts_in(tmp_path, *((f"id=0{i}/0.parquet", rest) for i in range(3)))
+    assert read_table(folder, index="id").index.tolist() == ["00", "01", "02"]
+    assert read_table(folder)["id"].tolist() == [0, 1, 2]
+    # So are labels that the space knows as text; and one file of a partitioned table is read as it is in there.
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"a": [1.5, 2.5], "id": ["00", "01"]}))
+    assert read_table(folder / "id=01" / "0.parquet", space=space)["id"].tolist() == ["01"]
+
+
+def test_a_csv_column_named_twice_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,a\n1,2,3\n")
+    with pytest.raises(hf.errors.FileFormatError, match="expected each column once, got 'a' twice"):
+        read_table(tmp_path / "t.csv")

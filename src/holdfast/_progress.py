@@ -5,12 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 # Moves a bar by so many.
 Advance = Callable[[int], object]
 # Seconds between two lines where there is no terminal to draw a bar on.
 _EVERY = 10.0
+
+
+def no_bar(done: int) -> None:
+    """Moves nothing; another process, which has no bar to move, can be given it too."""
+
+
+# What moves the bar around a batch that is worked on in this process; last the innermost.
+_AROUND: list[Advance] = [no_bar]
 
 
 @contextmanager
@@ -19,14 +27,55 @@ def progress_bar(
 ) -> Iterator[Advance]:
     """A bar on stderr and the function that moves it; by default from `long` rows on if stderr is a terminal.
 
-    Without a bar the function does nothing; with `lines`, and no terminal, it says now and then how far it is.
+    Without a bar the function moves the one around it, which counts in batches, or does nothing; with `lines`, and no
+    terminal, it says now and then how far it is.
     """
-    if lines and not sys.stderr.isatty():
-        yield _lines(title, total)
+    if lines:
+        drawn = (
+            _bar(title, total, long) if sys.stderr.isatty() else nullcontext(_lines(title, total))
+        )
+        with drawn as move:
+            outer = _Outer(move)
+            with _around(outer.within):
+                yield outer.advance
         return
     if wanted is None:
         wanted = total >= long and sys.stderr.isatty()
-    if not wanted:
+    # Whoever is asked in turn would count the same rows again.
+    with _bar(title, total) if wanted else nullcontext(_AROUND[-1]) as move, _around(no_bar):
+        yield move
+
+
+class _Outer:
+    """Moves a bar by whole batches, and within them by what is known of their rows."""
+
+    def __init__(self, move: Advance) -> None:
+        self.move, self.known = move, 0
+
+    def within(self, done: int) -> None:
+        """Rows of batches that are not finished."""
+        self.known += done
+        self.move(done)
+
+    def advance(self, done: int) -> None:
+        """A finished batch."""
+        counted = min(self.known, done)
+        self.known -= counted
+        self.move(done - counted)
+
+
+@contextmanager
+def _around(move: Advance) -> Iterator[None]:
+    _AROUND.append(move)
+    try:
+        yield
+    finally:
+        _AROUND.pop()
+
+
+@contextmanager
+def _bar(title: str, total: int, long: int = 0) -> Iterator[Advance]:
+    if total < long:
         yield no_bar
         return
     from rich.console import Console
@@ -41,10 +90,6 @@ def progress_bar(
     ) as bar:
         task = bar.add_task(title, total=total)
         yield lambda done: bar.advance(task, done)
-
-
-def no_bar(done: int) -> None:
-    """Moves nothing; another process, which has no bar to move, can be given it too."""
 
 
 def _lines(title: str, total: int) -> Advance:

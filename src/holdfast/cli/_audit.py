@@ -65,6 +65,7 @@ def audit(
     """Which promises does a new model keep? Exit code 3 if any is broken."""
     for path in (out, contacts):
         tables.check_output(path)
+    tables.check_output(report, table=False)
     models = [read_model(path, trust_pickle=trust_pickle) for path in (*(history or ()), model)]
     new = deciding.at(models[-1])
     space = None if schema is None else read_schema(schema)[0]

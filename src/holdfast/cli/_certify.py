@@ -50,7 +50,7 @@ def certify(
     ] = False,
 ) -> None:
     """Does each point keep its class under every model within delta of this one, or under a lower margin?"""
-    tables.check_output(out, asked.data)
+    tables.check_output(out)
     changes = asked.needed()
     total = len(asked.file)
     first, points = peeked(_points(asked, _ROWS, factuals))
@@ -108,7 +108,7 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
 
     With --delta, --margin or --changes it is measured in that way, and one also sees how many rows allow as much.
     """
-    tables.check_output(out, asked.data)
+    tables.check_output(out)
     given = asked.read()
     total = len(asked.file)
     changes: Changes = (

@@ -57,6 +57,7 @@ def datasets(
 def _write(name: str, out: Path | None, schema: Path | None, as_in_paper: bool) -> None:
     """The table with its label last, and the space, from the network if need be."""
     tables.check_output(out)
+    tables.check_output(schema, table=False)
     data = load(name, as_in_paper=as_in_paper)
     if out is not None:
         table = data.frame.assign(**{str(data.target.name): data.target})

@@ -175,8 +175,8 @@ def export(
     out: Annotated[Path, "Where the table goes: .csv, .csv.gz or .parquet."],
 ) -> None:
     """Every promise as a table, x and x' as JSON in raw units."""
+    tables.check_output(out)
     with Ledger(ledger, create=False) as book:
-        tables.check_output(out)
         say(f"{book.export(out):,} promises: {out}")
 
 

@@ -6,16 +6,18 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import pandas as pd
 import typer
 from typer import Option
+from typer.models import ArgumentInfo
 
 import holdfast as hf
 from holdfast._files import read_json
@@ -33,6 +35,8 @@ BROKEN = 3
 FILE: dict[str, Any] = {"exists": True, "dir_okay": False, "readable": True}
 THERE = {"exists": True}
 COUNT = {"min": 1}
+# A file that stands behind a name of its own.
+NAMED_FILE = "NAME=FILE"
 
 
 MODELS = (
@@ -236,6 +240,11 @@ class Points(Classes, Reading):
     @cached_property
     def file(self) -> tables.TableFile:
         """The data, to be read a batch at a time."""
+        read = (self.loaded.feature_names if self.space is None else self.space.names) or ()
+        if self.index in read:
+            raise InvalidInputError(
+                f"--index: expected a column that the model does not read, got {self.index!r}; a key is text"
+            )
         return tables.TableFile(self.data, self.index, tuple(self.drop or ()), self.space)
 
     def batches(self, size: int | None) -> Iterator[pd.DataFrame]:
@@ -330,6 +339,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def run(debug: bool, **given: Any) -> None:
         with plain_errors(debug, run.__annotations__):
+            _check_outputs(
+                {name: (run.__annotations__[name], value) for name, value in given.items()}
+            )
             for name, group in groups.items():
                 given[name] = group(
                     **{field.name: given.pop(field.name) for field in fields(group)}
@@ -356,6 +368,51 @@ def _option(name: str, hint: Any) -> Any:
         settings |= {"metavar": part} if isinstance(part, str) else part
     names = [f"--{name.replace('_', '-')}"] if hint.__origin__ is bool else []
     return Annotated[hint.__origin__, Option(*names, **settings)]
+
+
+def _check_outputs(given: Mapping[str, tuple[Any, Any]]) -> None:
+    """Refuse to write over what is read, or over what is written, too: a path that need not be there is written to."""
+    places = [
+        place for name, (hint, value) in given.items() for place in _places(name, hint, value)
+    ]
+    written = [place for place in places if not place.read]
+    for mine, other in product(written, places):
+        if mine is other:
+            continue
+        path, theirs = mine.path.resolve(), other.path.resolve()
+        same = path == theirs or (path.exists() and theirs.exists() and path.samefile(theirs))
+        inside = other.read and path.is_relative_to(theirs)
+        around = other.read and theirs.is_relative_to(path)
+        if same or inside or around:
+            got = "the same" if same else "one inside it" if inside else "a folder around it"
+            raise InvalidInputError(
+                f"{mine.path}: expected another place for {mine.option} than {other.option}, {other.path}, got {got}"
+            )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A path that an option names, and whether it is read."""
+
+    option: str
+    path: Path
+    read: bool
+
+
+def _places(name: str, hint: Any, value: Any) -> Iterator[_Place]:
+    setting = next(
+        (one for one in getattr(hint, "__metadata__", ()) if hasattr(one, "exists")), None
+    )
+    if setting is None:
+        return
+    spelled_out = [text for text in setting.param_decls or () if text.startswith("--")]
+    argument = isinstance(setting, ArgumentInfo)
+    option = name.upper() if argument else (*spelled_out, f"--{name.replace('_', '-')}")[0]
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, str) and setting.metavar == NAMED_FILE:
+            yield _Place(option, Path(one.partition("=")[2]), True)
+        elif isinstance(one, Path):
+            yield _Place(option, one, setting.exists)
 
 
 def named(text: str, form: str) -> tuple[str, str]:

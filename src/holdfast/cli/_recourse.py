@@ -111,7 +111,7 @@ class Asked(Points, Searching):
 @command
 def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     """What could each person change to get the class, and does that survive retraining?"""
-    tables.check_output(out, asked.data)
+    tables.check_output(out)
     first, batches = peeked(asked.batches(_PEOPLE))
     question = asked.question(first)
     model = question.pop("model")
@@ -149,7 +149,7 @@ def alternatives(
     out: Out = None,
 ) -> None:
     """Several different answers for each person: each leaves alone the column that those before leaned on most."""
-    tables.check_output(out, asked.data)
+    tables.check_output(out)
     question = asked.question()
     space = question["space"]
     people = question["X"]

@@ -11,7 +11,7 @@ from holdfast._files import check_place
 from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Explained
-from holdfast.cli._options import FILE, THERE, Texts, command, named
+from holdfast.cli._options import FILE, NAMED_FILE, THERE, Texts, command, named
 from holdfast.errors import InvalidInputError
 
 
@@ -26,7 +26,7 @@ def report(
     ] = None,
     compare: Annotated[
         Texts,
-        "NAME=FILE",
+        NAMED_FILE,
         "Another method's advice for the same people; may be repeated.",
     ] = None,
     calibrated: Annotated[
@@ -102,7 +102,7 @@ def report(
 
 
 def _named_file(text: str) -> tuple[str, Path]:
-    name, path = named(text, "--compare NAME=FILE")
+    name, path = named(text, f"--compare {NAMED_FILE}")
     if not Path(path).is_file():
         raise InvalidInputError(f"--compare: expected a file, got {path!r}, which is not there")
     return name, Path(path)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+import json
+import re
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -52,7 +54,7 @@ class TableFile:
 
     def __len__(self) -> int:
         with _readable(self.path):
-            return int(dataset(self.path).count_rows()) if is_parquet(self.path) else self._rows
+            return int(self._dataset.count_rows()) if is_parquet(self.path) else self._rows
 
     def batches(self, size: int | None) -> Iterator[pd.DataFrame]:
         """The rows, so many at a time, in the order and with the types that they have together; None: all at once."""
@@ -70,20 +72,40 @@ class TableFile:
     def _keyed(self, frame: pd.DataFrame) -> pd.DataFrame:
         if self.index is not None and frame.index.name == self.index:
             frame = frame.reset_index()
-        for column in [*([] if self.index is None else [self.index]), *self.drop]:
+        # Of Parquet files they are not even read.
+        others = [] if is_parquet(self.path) else self._others
+        for column in [*([] if self.index is None else [self.index]), *others]:
             if column not in frame.columns:
                 raise InvalidInputError(
                     f"{self.path}: expected a column {column!r}, got {list(frame.columns)}{_hint(frame)}"
                 )
         frame = frame.rename_axis("row") if self.index is None else frame.set_index(self.index)
-        others = [name for name in self.drop if name != self.index]
         return frame.drop(columns=others) if others else frame
+
+    @property
+    def _others(self) -> list[str]:
+        """The columns to leave out."""
+        return [name for name in self.drop if name != self.index]
+
+    @property
+    def _texts(self) -> list[str]:
+        """The key, and the columns whose labels are all text."""
+        labelled = [
+            str(feature.name)
+            for feature in (() if self.space is None else self.space.features)
+            if feature.labelled and all(isinstance(label, str) for label in feature.categories)
+        ]
+        return [name for name in dict.fromkeys([*labelled, self.index]) if name is not None]
+
+    @cached_property
+    def _dataset(self) -> Any:
+        return dataset(self.path, texts=self._texts, drop=self._others)
 
     def _parquet(self, size: int | None) -> Iterator[pd.DataFrame]:
         """Row groups as they come, cut into batches that do not depend on how large they are."""
         import pyarrow  # type: ignore[import-untyped]
 
-        source = dataset(self.path)
+        source = self._dataset
         waiting, n = [], 0
         for batch in _row_groups(source):
             while batch.num_rows:
@@ -108,6 +130,12 @@ class TableFile:
         return frame
 
     def _csv(self, size: int | None) -> Iterator[pd.DataFrame]:
+        header = read_csv(self.path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+        twice = header[header.duplicated() & (header != "")]
+        if len(twice):
+            raise FileFormatError(
+                f"{self.path}: expected each column once, got {twice.iloc[0]!r} twice"
+            )
         chunks = self._chunks(size, {})
         first = next(chunks, None)
         if first is None or size is None or len(first) < size:
@@ -119,12 +147,7 @@ class TableFile:
     def _chunks(self, size: int | None, types: Document) -> Iterator[pd.DataFrame]:
         """Chunks with the key, and labels that are text, as they are written; an empty cell is a missing label."""
         names = read_csv(self.path, nrows=0).columns
-        labelled = [
-            feature.name
-            for feature in (() if self.space is None else self.space.features)
-            if feature.labelled and all(isinstance(label, str) for label in feature.categories)
-        ]
-        texts = [name for name in dict.fromkeys([*labelled, self.index]) if name in names]
+        texts = [name for name in self._texts if name in names]
         plain = _csv_parts(self.path, size, dtype=types)
         options = {"usecols": texts, "dtype": str, "keep_default_na": False}
         written = _csv_parts(self.path, size, **options) if texts else None
@@ -159,44 +182,127 @@ def _common(types: set[Any]) -> Any:
     return np.dtype(np.float64) if numbers else str
 
 
-def dataset(path: Path) -> Any:
-    """A Parquet file, a folder of them, or one that is partitioned by the names of its folders; all of one schema."""
+def dataset(path: Path, *, texts: Sequence[str] = (), drop: Sequence[str] = ()) -> Any:
+    """A Parquet file, a folder of them, or one that is partitioned by the names of its folders, without some columns.
+
+    Files have the same columns, each of one type or of types that go into a common one; folders' names are whole
+    numbers where all of them are, but in the columns that are `texts`.
+    """
+    import pyarrow
     from pyarrow import dataset as arrow
 
-    if path.is_dir():
-        _refuse_strays(path)
-    source = arrow.dataset(path, format="parquet", partitioning="hive")
+    files = _parquet_files(path)
+    # Of one file, the folders that lead to it.
+    folders = [(file.relative_to(path) if path.is_dir() else file).parent.parts for file in files]
+    said: dict[str, set[str]] = {}
+    for name, _, value in (
+        part.partition("=") for parts in folders for part in parts if "=" in part
+    ):
+        said.setdefault(name, set()).add(value)
+    named = {
+        name: pyarrow.string() if name in texts or not _numbers(values) else pyarrow.int32()
+        for name, values in said.items()
+    }
+    source = arrow.dataset(
+        path, format="parquet", partitioning=arrow.partitioning(pyarrow.schema(named.items()), flavor="hive"),
+        schema=pyarrow.schema([]),
+    )  # fmt: skip
+    whole: dict[str, Any] = {}
+    metadata = None
+    changed = set[str]()
+    unknown = set(drop)
     for fragment in source.get_fragments():
-        own = fragment.physical_schema
-        whole = source.schema
-        for name in own.names:
-            if name not in whole.names or own.field(name).type != whole.field(name).type:
-                expected = whole.field(name).type if name in whole.names else "no such column"
+        physical = fragment.physical_schema
+        keys = arrow.get_partition_keys(fragment.partition_expression)
+        if twice := [
+            name for name in physical.names if name in keys or physical.names.count(name) > 1
+        ]:
+            where = "a folder's name and the file" if twice[0] in keys else "the file twice"
+            raise FileFormatError(
+                f"{fragment.path}: expected the column {twice[0]!r} in one place, got it in {where}"
+            )
+        unknown -= {*physical.names, *keys}
+        own = {name: physical.field(name).type for name in physical.names if name not in drop}
+        own |= {name: named[name] for name in keys if name not in drop}
+        metadata = physical.metadata if metadata is None else metadata
+        whole = whole or own
+        for name, found in own.items():
+            if name not in whole:
                 raise FileFormatError(
-                    f"{fragment.path}: expected {expected} in the column {name!r}, as in the first file of {path}, "
-                    f"got {own.field(name).type}"
+                    f"{fragment.path}: expected no column {name!r}, as in the first file of {path}, got one; "
+                    f"--drop {name} leaves it out"
                 )
-        missing = set(whole.names) - set(own.names)
-        if missing and not all(f"{name}=" in fragment.path for name in missing):
+            common = _common_type(whole[name], found)
+            if common is None:
+                raise FileFormatError(
+                    f"{fragment.path}: expected {whole[name]} in the column {name!r}, as in the first file of {path}, "
+                    f"got {found}"
+                )
+            changed |= {name} if common != whole[name] else set()
+            whole[name] = common
+        if missing := set(whole) - set(own):
             raise FileFormatError(
                 f"{fragment.path}: expected the column {min(missing)!r}, as in the first file of {path}, got "
-                f"{own.names}"
+                f"{[*own]}"
             )
-    return source
+    if unknown:
+        raise InvalidInputError(f"{path}: expected a column {min(unknown)!r}, got {[*whole]}")
+    return source.replace_schema(
+        pyarrow.schema(whole.items(), metadata=_without(metadata or {}, changed))
+    )
 
 
-def _refuse_strays(folder: Path) -> None:
+def _without(metadata: dict[bytes, bytes], changed: set[str]) -> dict[bytes, bytes]:
+    """What pandas wrote of a table, but for columns whose types are others now."""
+    if b"pandas" not in metadata or not changed:
+        return metadata
+    said = json.loads(metadata[b"pandas"])
+    said["columns"] = [column for column in said["columns"] if column["name"] not in changed]
+    return metadata | {b"pandas": json.dumps(said).encode()}
+
+
+def _numbers(texts: Collection[str]) -> bool:
+    """Whether the names of folders are whole numbers of 32 bits."""
+    known = [text for text in texts if text != "__HIVE_DEFAULT_PARTITION__"]
+    return all(re.fullmatch(r"-?\d+", text) and abs(int(text)) < 2**31 for text in known)
+
+
+def _common_type(one: Any, other: Any) -> Any:
+    """The type that holds every value of both as it is; None: there is none."""
+    from pyarrow import large_string, types
+
+    if one == other or types.is_null(other):
+        return one
+    if types.is_null(one):
+        return other
+    for alike in (types.is_signed_integer, types.is_unsigned_integer, types.is_floating):
+        if alike(one) and alike(other):
+            return max(one, other, key=lambda kind: kind.bit_width)
+    plain = [kind.value_type if types.is_dictionary(kind) else kind for kind in (one, other)]
+    text = all(types.is_string(kind) or types.is_large_string(kind) for kind in plain)
+    return large_string() if text else None
+
+
+def _parquet_files(path: Path) -> list[Path]:
     """Refuse a file of another kind by its name; those whose names begin with _ or . are not read at all."""
-    for file in sorted(folder.rglob("*")):
-        hidden = any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
-        if hidden or not file.is_file():
+    files = []
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        own = file.relative_to(path).parts
+        if any(part.startswith(("_", ".")) for part in own) or not file.is_file():
             continue
+        files.append(file)
         with file.open("rb") as opened:
-            if opened.read(4) != b"PAR1":
-                raise FileFormatError(
-                    f"{file}: expected nothing but Parquet files in {folder}, got a file of another kind; move it, or "
-                    "let its name begin with _"
-                )
+            start = opened.read(4)
+        if not start:
+            raise FileFormatError(f"{file}: expected a Parquet file, got an empty file")
+        if start != b"PAR1" and path.is_dir():
+            raise FileFormatError(
+                f"{file}: expected nothing but Parquet files in {path}, got a file of another kind; move it, or "
+                "let its name begin with _"
+            )
+    if not files:
+        raise FileFormatError(f"{path}: expected a Parquet file in this folder, got none")
+    return files
 
 
 def _row_groups(source: Any) -> Iterator[Any]:
@@ -320,16 +426,10 @@ def column_of(people: pd.DataFrame, name: str, data: Path, option: str) -> pd.Se
     return people[name]
 
 
-def check_output(path: Path | None, *read: Path | None, table: bool = True) -> None:
-    """Refuse what cannot be written before any work is done, and what would be written over what is `read`."""
+def check_output(path: Path | None, *, table: bool = True) -> None:
+    """Refuse what cannot be written before any work is done."""
     if path is None:
         return
     check_place(path)
     if table:
         is_parquet(path)
-    for source in read:
-        if source is not None and path.resolve().is_relative_to(source.resolve()):
-            where = "the same" if path.resolve() == source.resolve() else "one inside it"
-            raise InvalidInputError(
-                f"{path}: expected another file than the data, {source}, got {where}"
-            )

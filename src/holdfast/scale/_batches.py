@@ -9,14 +9,16 @@ from __future__ import annotations
 import inspect
 import threading
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from holdfast._given import row_words
 from holdfast.errors import InvalidInputError, MissingExtraError
 from holdfast.generators import explain
 from holdfast.generators._reading import space_for
@@ -24,6 +26,7 @@ from holdfast.generators._recourse import added_column
 from holdfast.importers import load_model
 from holdfast.scale._audit import audit_batch, judge_with, read_auditors
 from holdfast.verify import certified_radius, certify, prepare
+from holdfast.verify._inputs import read_targets
 from holdfast.verify._verdict import spelled_out
 
 Columns = dict[Hashable, Any]
@@ -50,8 +53,8 @@ def over_batches(
         What batches look like: a DataFrame, of which only columns and types count, or an Arrow schema. Columns that it
         does not have are ignored; a batch without one of its columns, or with another kind of value in it, is refused.
     keep
-        Columns that the verb does not read: they come back as they are, before its answer, so that rows can be told
-        apart where there is no index.
+        Columns that come back as they are, before the verb's answer, so that rows can be told apart where there is no
+        index. The verb does not read them, but where the space or the model names one as its own.
     options
         The other arguments of the verb, such as ``target=1, changes=hf.PlausibleChanges(0.02)``. For "certify",
         `factuals` is what the names of columns begin with that hold each row's factual: ``"was_"`` for ``was_income``.
@@ -70,24 +73,34 @@ def over_batches(
     """
     if verb not in _VERBS:
         raise InvalidInputError(f"verb: expected one of {', '.join(_VERBS)}, got {verb!r}")
+    if isinstance(keep, str) or not isinstance(keep, Iterable):
+        raise InvalidInputError(f"keep: expected a list of columns, got {keep!r}")
     example = _example(like)
     missing = [name for name in keep if name not in example.columns]
     if missing:
         raise InvalidInputError(
             f"keep: expected columns of the table, got {missing[0]!r}; it has {list(example.columns)}"
         )
+    signature = inspect.signature(_VERBS[verb].function)
     try:
-        inspect.signature(_VERBS[verb].function).bind(model, X=None, **options)
+        # What is not known at all is said before what is missing: it may be the same, in another spelling.
+        _ = signature.bind_partial(model, X=None, **options)
+        _ = signature.bind(model, X=None, **options)
     except TypeError as error:
         raise InvalidInputError(f"options: expected those of {verb}, got: {error}") from error
     if verb == "audit":
         asked = {name: options.pop(name) for name in ("space", "threshold") if name in options}
         options["ledger"] = read_auditors(model, options["ledger"], **asked)
+        names: Any = example.columns
+    else:
+        loaded, space = load_model(model, options.get("threshold")), options.get("space")
+        _ = read_targets(loaded.classifier, options["target"], 1)
+        names = (loaded.feature_names or ()) if space is None else space.names
+    aside = tuple(name for name in keep if name not in names)
     if verb == "explain":
-        loaded = load_model(model, options.get("threshold"))
-        people = example.drop(columns=list(keep))
-        options["space"] = space_for(loaded, people, options.get("space"), options["generator"])
-    function = BatchFunction(verb, model, example, tuple(keep), options)
+        people = example.drop(columns=list(aside))
+        options["space"] = space_for(loaded, people, space, options["generator"])
+    function = BatchFunction(verb, model, example, tuple(keep), aside, options)
     _ = function.meta  # which refuses what cannot be declared
     return function
 
@@ -103,13 +116,14 @@ class BatchFunction:
     model: Any
     like: pd.DataFrame
     keep: tuple[Hashable, ...]
+    aside: tuple[Hashable, ...]
     options: Mapping[str, Any]
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @cached_property
     def meta(self) -> pd.DataFrame:
         """The columns and types of every answer, as a DataFrame without rows: what Dask asks for."""
-        asked = self.like.drop(columns=list(self.keep))
+        asked = self.like.drop(columns=list(self.aside))
         answer = _VERBS[self.verb].columns(asked, self.options)
         twice = [name for name in self.keep if name in answer]
         if twice:
@@ -131,11 +145,18 @@ class BatchFunction:
 
     def __call__(self, batch: Any) -> Any:
         """The answers to a batch, row by row, as what the batch is itself."""
-        result = self.coded(batch if isinstance(batch, pd.DataFrame) else batch.to_pandas())
+        result = self.coded(_frame(batch))
         result = _VERBS[self.verb].spelled(result)
         types = self.meta.dtypes
-        other = types[result.dtypes.to_numpy() != types.to_numpy()]
-        result = result.astype(other.to_dict()) if len(other) else result
+        other = types[result.dtypes.to_numpy() != types.to_numpy()].to_dict()
+        for name in [name for name in self.keep if name in other and result[name].isna().any()]:
+            # Arrow has no other type for whole numbers that may be missing.
+            if isinstance(batch, pd.DataFrame):
+                raise InvalidInputError(
+                    f"{_gap(result[name])}; declare it as {result[name].dtype} where it may be missing"
+                )
+            del other[name]
+        result = result.astype(other) if other else result
         if isinstance(batch, pd.DataFrame):
             return result
         return type(batch).from_pandas(result, schema=self.schema, preserve_index=False)
@@ -145,7 +166,7 @@ class BatchFunction:
         frame = _checked(frame, self.like)
         if frame.index.empty:
             return self.meta.iloc[:0]
-        asked = frame.drop(columns=list(self.keep)) if self.keep else frame
+        asked = frame.drop(columns=list(self.aside)) if self.aside else frame
         answer = self._prepared()(asked)
         for place, name in enumerate(self.keep):
             answer.insert(place, name, frame[name].array)
@@ -170,7 +191,20 @@ def _example(like: Any) -> pd.DataFrame:
         like = like.empty_table().to_pandas()
     if not isinstance(like, pd.DataFrame):
         raise InvalidInputError(f"like: expected a DataFrame or an Arrow schema, got {like!r:.80}")
+    _refuse_twice("like", like)
     return like.iloc[:0]
+
+
+def _frame(batch: Any) -> pd.DataFrame:
+    """The batch as a DataFrame; whole numbers of which some are missing stay whole."""
+    if isinstance(batch, pd.DataFrame):
+        return batch
+    if not all(hasattr(batch, name) for name in ("schema", "num_rows", "to_pandas")):
+        raise InvalidInputError(
+            f"batch: expected a DataFrame, an Arrow record batch or an Arrow table, got {type(batch).__name__}"
+        )
+    frame: pd.DataFrame = batch.to_pandas(integer_object_nulls=True)
+    return frame
 
 
 def _checked(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
@@ -180,19 +214,62 @@ def _checked(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
         raise InvalidInputError(
             f"batch: expected the column {missing[0]!r}, got {list(frame.columns)}"
         )
+    if not frame.columns.is_unique:
+        _refuse_twice("batch", frame[list(like.columns)])
     frame = frame if frame.columns.equals(like.columns) else frame[list(like.columns)]
-    changed = {}
-    for name in like.columns[frame.dtypes.to_numpy() != like.dtypes.to_numpy()]:
-        came, expected = _kind(frame[name].dtype), _kind(like[name].dtype)
-        if frame[name].isna().all() or (came, expected) == ("whole numbers", "numbers"):
-            came = expected
-        if came != expected:
+    changed = like.columns[frame.dtypes.to_numpy() != like.dtypes.to_numpy()]
+    frame = frame.copy(deep=False) if len(changed) else frame
+    for name in changed:
+        frame[name] = _as_declared(frame[name], like[name].dtype)
+    return frame
+
+
+def _refuse_twice(what: str, frame: pd.DataFrame) -> None:
+    if not frame.columns.is_unique:
+        name = frame.columns[frame.columns.duplicated()][0]
+        raise InvalidInputError(f"{what}: expected the column {name!r} once, got it twice")
+
+
+# The type of what a column may lack that cannot be missing itself.
+_MAY_LACK = {"whole numbers": "Int64", "yes or no": "boolean"}
+
+
+def _as_declared(own: pd.Series, dtype: Any) -> pd.Series:
+    """The column in its declared type, or, where values are missing, in one that can say so."""
+    gone = own.isna()
+    known = own[~gone].infer_objects() if gone.any() else own
+    came, expected = _kind(known.dtype), _kind(dtype)
+    whole = gone.any() and came == "numbers" and bool((known % 1 == 0).all())
+    if (
+        known.empty
+        or (whole and expected == "whole numbers")
+        or (came, expected) == ("whole numbers", "numbers")
+    ):
+        came = expected
+    if came != expected:
+        raise InvalidInputError(
+            f"batch: expected {expected} in the column {own.name!r}, as in the table that was declared, got {came}: "
+            f"{known.tolist()[0]!r:.40}"
+        )
+    own = own.where(~gone, None) if own.dtype == object else own
+    lacking = gone.any() and isinstance(dtype, np.dtype)
+    declared = own.astype(_MAY_LACK.get(expected, dtype) if lacking else dtype)
+    if expected.endswith("numbers"):
+        lost = np.flatnonzero(declared[~gone].to_numpy() != known.to_numpy())
+        if lost.size:
             raise InvalidInputError(
-                f"batch: expected {expected} in the column {name!r}, as in the table that was declared, got {came}: "
-                f"{frame[name].iloc[0]!r:.40}"
+                f"batch: expected {dtype} in the column {own.name!r}, as in the table that was declared, got "
+                f"{known.tolist()[lost[0]]!r}"
             )
-        changed[name] = like[name].dtype
-    return frame.astype(changed) if changed else frame
+    return declared
+
+
+def _gap(own: pd.Series) -> str:
+    row = int(np.flatnonzero(own.isna())[0])
+    return (
+        f"column {own.name!r}: expected a value in every row, got {own.iloc[row]} in "
+        f"{row_words(row, own.index)}"
+    )
 
 
 def _kind(dtype: Any) -> str:
@@ -255,9 +332,8 @@ def _radius(model: Any, options: dict[str, Any]) -> Answer:
 
 def _explain_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
     # Who has no answer has nothing in these columns; and advice is in whole numbers only where the space says so.
-    may_lack = {"whole numbers": "Int64", "yes or no": "boolean"}
     columns: Columns = {
-        name: may_lack.get(_kind(dtype), dtype) for name, dtype in like.dtypes.items()
+        name: _MAY_LACK.get(_kind(dtype), dtype) for name, dtype in like.dtypes.items()
     }
     for feature in options["space"].features:
         if columns.get(feature.name) == "Int64" and not feature.labelled:

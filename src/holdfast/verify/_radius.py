@@ -142,7 +142,7 @@ def certified_radius(
     model, X, target, space, threshold
         As for `certify`.
     norm, biases
-        As for `PlausibleChanges`.
+        As for `PlausibleChanges`. In norms 1 and 2 a row takes seconds where there are two or more hidden layers.
     changes
         Another kind of change to measure along, whatever its own size: the largest margin under a `PlausibleShift` or
         an `EnsembleShift`, the largest radius of an `Ellipsoid`.
