@@ -382,9 +382,8 @@ def _check_outputs(given: Mapping[str, tuple[Any, Any]]) -> None:
         path, theirs = mine.path.resolve(), other.path.resolve()
         same = path == theirs or (path.exists() and theirs.exists() and path.samefile(theirs))
         inside = other.read and path.is_relative_to(theirs)
-        around = other.read and theirs.is_relative_to(path)
-        if same or inside or around:
-            got = "the same" if same else "one inside it" if inside else "a folder around it"
+        if same or inside:
+            got = "the same" if same else "one inside it"
             raise InvalidInputError(
                 f"{mine.path}: expected another place for {mine.option} than {other.option}, {other.path}, got {got}"
             )
