@@ -497,7 +497,7 @@ def test_a_result_is_not_written_over_what_it_is_about(numbers):
         "certificates a.csv --model b.npz --data p.csv --target 1 --out new.csv --table a.csv",
         "report a.csv --model b.npz --data p.csv --target 1 --out c.csv --compare other=c.csv",
         "schema --data p.csv --out p.csv",
-        "benchmark run --data folder.d/p.csv --delta 0.1 --out folder.d",
+        "certify --model b.npz --data folder.d --target 1 --out folder.d/p.csv",
     ],
 )
 def test_no_output_is_an_input_or_another_output(tmp_path, monkeypatch, line):
