@@ -612,7 +612,7 @@ def test_a_table_and_its_space_are_written(given, tmp_path):
         (["compas", "--out", "table.csv"], "set HOLDFAST_DATA"),
         (["iris", "--out", "table.xyz"], "ends in"),
         (["--out", "table.csv"], "NAME of a table"),
-        (["iris", "--schema", "no/such/folder.json"], "can be written"),
+        (["iris", "--schema", "no/such/folder.json"], "existing folder"),
     ],
 )
 def test_what_cannot_be_shown_or_written_is_one_line(monkeypatch, tmp_path, arguments, complaint):
