@@ -363,7 +363,7 @@ def rates(bench: Bench) -> None:
         measured[what] = each, len(rows)
         hours = [digits(each * count / 3600, 2) for count in (1e6, 1e8, 1e9)]
         cost = f"{digits(1e6 * each, 3)} µs"
-        bench.say(f"{what}: {len(rows):,} rows measured, {cost} a row on one core")
+        print(f"{what}: {len(rows):,} rows measured, {cost} a row on one core", flush=True)
         table += f"| {what} | {len(rows):,} | {cost} | {' | '.join(hours)} |\n"
     bench.write_block("rates table", table)
     kept(bench, rates=measured)
