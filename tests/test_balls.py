@@ -299,17 +299,20 @@ def test_deeper_networks_are_mostly_decided(p: float):
     assert undecided <= 0.1 * rows
 
 
-@pytest.mark.parametrize("p", [1.5, 2.0, 4.0])
+@pytest.mark.parametrize("p", [1.0, 1.5])
 def test_cutting_the_ball_brings_the_bound_nearer(p: float):
     rng = np.random.default_rng(5)
-    network = random_network(rng, 4, (6, 5), 1)
-    margin, changes = Margin.of(network, 0, -1), PlausibleChanges(0.3, norm=p)
-    points = random_points(rng, 4, 4)
-    whole, cut = (
-        [refine(network, changes, x, margin, rounds=rounds)[0] for x in points] for rounds in (0, 5)
-    )
-    assert all(np.array(cut) >= np.array(whole))
-    assert sum(cut) > sum(whole)
+    gained = 0.0
+    for delta in (0.05, 0.1, 0.3, 0.3):
+        network = random_network(rng, 4, (6,), 1)
+        margin, changes = Margin.of(network, 0, -1), PlausibleChanges(delta, norm=p)
+        for x in random_points(rng, 3, 4):
+            whole, cut = (
+                refine(network, changes, x, margin, rounds=rounds)[0] for rounds in (0, 5)
+            )
+            assert cut >= whole
+            gained += cut - whole
+    assert gained > 0.0
 
 
 @pytest.mark.parametrize("p", [1.5, 2.0])
@@ -317,7 +320,7 @@ def test_parts_of_a_ball_hold_every_network_of_it(p: float):
     """The bound after many cuts against the best of many descents, at radii where neurons change sides."""
     rng = np.random.default_rng(11)
     for _ in range(4):
-        network = random_network(rng, 3, (4, 4), 2)
+        network = random_network(rng, 3, (4,), 2)
         x, margin = random_points(rng, 1, 3)[0], margins_for(network, 1)[0]
         lower, _, _ = refine(network, PlausibleChanges(0.4, norm=p), x, margin, rounds=12)
         for delta in (0.1, 0.2, 0.4):

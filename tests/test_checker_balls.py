@@ -37,7 +37,7 @@ def _random_tree(
 ):
     """Any tree with any prices: most prove little, and none may prove too much."""
     open_ = [j for j, (low, high) in enumerate(cell) if low < high]
-    if depth and open_ and (shared or one) and rng.random() < 0.6:
+    if depth and open_ and one and rng.random() < 0.6:
         j = int(rng.choice(open_))
         low, high = cell[j]
         at = float(low + (high - low) * rng.choice([0.1, 0.5, 0.9, rng.uniform(0.01, 0.99)]))
@@ -164,42 +164,6 @@ def test_every_robust_row_has_a_certificate(norm: float):
     assert any("price" in method or "prices" in method for method in methods)
 
 
-def test_a_part_of_a_ball_is_bounded_as_if_it_were_alone():
-    """What is written down about a part has to prove what was said of it beside others."""
-    rng = np.random.default_rng(0)
-    changes, most = (
-        hf.PlausibleChanges(0.1, norm=2.0),
-        np.array([[0.01, 0.01, 0.1], [0.1, 0.1, 0.05]]),
-    )
-    for _ in range(10):
-        network, (x,) = random_network(rng, 2, (3, 3), 1), random_points(rng, 1, 2)
-        margins = margins_for(network, 0)
-        together = least_margins(network, changes, np.stack([x, x]), margins, most)
-        alone = [
-            least_margins(network, changes, x[None, :], margins, row[None, :])[0] for row in most
-        ]
-        np.testing.assert_allclose(together, alone, rtol=1e-12)
-
-
-def test_a_robust_row_at_the_edge_of_its_radius_has_a_certificate():
-    """Its ball is cut into 59 parts, and one of them needs a price on the output layer's own radius."""
-    network = hf.Network(
-        [
-            [[2.222644676, -1.771433119], [0.827632722, 0.0], [0.0, 0.363026642], [0.0, 0.0],
-             [0.655001808, 0.637123522]],
-            [[0.342735121, 0.008827998, -0.006324001, 0.193744791, 0.061157391],
-             [-0.399643106, 0.729510712, -0.596957078, -0.202804374, 0.953539905]],
-            [[1.110910081, -0.999341214]],
-        ],
-        [[-0.002962538, -0.452026957, -0.297345167, -0.356170872, 0.015770683],
-         [-0.341701718, 8.0], [-0.185041970]],
-    )  # fmt: skip
-    changes = hf.PlausibleChanges(1.01379, norm=2.0)
-    certs = hf.certify(network, [[0.379393108697167, 0.9637681063017889]], [0], changes)
-    assert certs.robust.all()
-    assert "cut" in certificate(certs, 0)["proof"]["parts"][0]["tree"]
-
-
 @pytest.mark.parametrize(
     ("tree", "said"),
     [
@@ -208,13 +172,27 @@ def test_a_robust_row_at_the_edge_of_its_radius_has_a_certificate():
         ({"prices": [1.0, 1.0]}, "with one hidden layer"),
         ({"cut": 3, "at": 0.05, "below": {}, "above": {}}, "cut: expected"),
         ({"cut": -1, "at": 0.05, "below": {}, "above": {}}, "cut: expected"),
-        ({"cut": 0, "at": 0.1, "below": {}, "above": {}}, "cut: expected"),
+        ({"cut": 0, "at": 0.05, "below": {}, "above": {}}, "cut: expected a neuron of one hidden"),
         ({"cut": 0, "at": 0.05, "below": {}}, "expected the entries"),
-        ({"cut": 0, "at": 0.05, "below": {}, "above": {"price": "1"}}, "expected the entries"),
     ],
 )
 def test_what_is_no_proof_is_refused(tree, said: str):
     network = random_network(np.random.default_rng(0), 2, (3, 3), 1, awkward=False)
+    margin = margins_for(network, 1)[0]
+    with pytest.raises(checker.CheckError, match=said):
+        _bound(network, hf.PlausibleChanges(0.1, norm=2.0), np.array([0.5, 0.25]), margin, tree)
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ({"cut": 3, "at": 0.05, "below": {}, "above": {}}, "cut: expected"),
+        ({"cut": 0, "at": 1.0, "below": {}, "above": {}}, "cut: expected"),
+        ({"cut": 0, "at": 0.05, "below": {}, "above": {"price": "1"}}, "expected the entries"),
+    ],
+)
+def test_a_cut_names_a_neuron_and_a_shift(tree, said: str):
+    network = random_network(np.random.default_rng(0), 2, (3,), 1, awkward=False)
     margin = margins_for(network, 1)[0]
     with pytest.raises(checker.CheckError, match=said):
         _bound(network, hf.PlausibleChanges(0.1, norm=2.0), np.array([0.5, 0.25]), margin, tree)
@@ -293,32 +271,6 @@ def test_roots_are_rounded_up():
         square = Fraction(1, 4) * (1 + sum(Fraction(v) ** 2 for v in x))
         assert min(Fraction(end, ball.one_is) ** 2 for end in (low, high)) >= square
         assert low < 0 < high
-
-
-@pytest.mark.parametrize("norm", [1.0, 2.0])
-def test_what_is_left_of_a_shared_radius(norm: float):
-    ball, power = _ball(_chain(1.0, norm)), int(norm)
-    for lows in ((0.75, 0.25, 0.0), (0.5, 0.5, 0.125), (0.0, 0.0, 0.5), (0.625, 0.0, 0.0)):
-        caps = ball.caps([(Fraction(low), Fraction(1)) for low in lows])
-        for i, cap in enumerate(caps):
-            left = 1 - sum(Fraction(low) ** power for j, low in enumerate(lows) if j != i)
-            assert left <= cap**power <= left + Fraction(1, 2**100) or cap == 1
-
-
-@pytest.mark.parametrize("norm", [1.0, 2.0])
-def test_the_caps_of_layers_are_no_radius_that_they_share(norm: float):
-    """Layers that move by at most h each, but together by more."""
-    delta, h = (0.01, 0.005) if norm == 1 else (0.01, 0.007)
-    tree: dict = {"cut": 2, "at": h / 100, "below": {}, "above": {}}
-    for j in (1, 0):
-        tree = {"cut": j, "at": h, "below": tree, "above": {}}
-    assert next(_ball(_chain(delta, norm)).tree(tree, "")) <= (1 - Fraction(h)) ** 2
-
-
-def test_a_price_on_an_own_radius_takes_nothing_off_the_shared_one():
-    tree = {"cut": 2, "at": 0.005, "below": {"price": 0.005, "shared": False}, "above": {}}
-    below, _ = _ball(_chain(0.01, 1.0, 0.1)).tree(tree, "")
-    assert below <= (1 - Fraction(0.005)) * (Fraction(0.1) - Fraction(0.005))
 
 
 @pytest.mark.parametrize("norm", [1.0, 2.0])

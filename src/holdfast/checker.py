@@ -8,7 +8,7 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
     interval   a neuron's weights move on their own, and the least of  w v  lies at ends of w's and of v's range
     ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1;  so does a margin, times
                what the slopes of the activations and the weights in between make of it, and a price on the radius
-               takes neurons and layers apart. A cut says that a neuron or a layer moves by at most so much, or more
+               takes neurons and layers apart. A cut: a neuron of one hidden layer shifts by at most so much, or more
     cases      a neuron's preactivation z lies between L and U, its least and greatest given the values before it. What
                is to be bounded is a sum of f(z), with a slope below 0 (none for ReLU) and another above. For l >= 0
                and any u,  f(z) >= l L + u U + k,  k the least of  f(z) - l L - u U,  which lies at a corner: for ReLU U
@@ -118,7 +118,7 @@ _PART = {"rival": int, "method": str, "bound": float}
 _CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
 _SPLIT = {"split": [int], "below": dict, "above": dict}
 _LEAF = {"lower": [[int]], "upper": [[int]], "denominator": int}
-# Of a ball: the cut of a layer's share of the radius, or of a neuron's shift, and the prices of what is left of it.
+# Of a ball: the cut of a neuron's shift, and the prices of what is left of it.
 _CUT = {"cut": int, "at": float, "below": dict, "above": dict}
 _PRICE, _PRICES = {"price": float, "shared": bool}, {"prices": [float]}
 # How far the parameters of a layer move: all weights and all biases, or each on its own down and up. Δ: that for every
@@ -132,7 +132,7 @@ Rows = list[Row]
 Box = tuple[Row, Row]
 Ranges = list[list[tuple[int, int]]]
 Lines = list[tuple[Row, Row]]
-# Of each layer, or neuron, the least and the most that it moves in a part of a ball.
+# Of each neuron of one hidden layer, the least and the most that it shifts in a part of a ball.
 Cell = list[tuple[Fraction, Fraction]]
 
 
@@ -1062,15 +1062,10 @@ class Ball:
         self.bias = int(any(bias > 0 for _, bias in question.radii))
         # How many times the output layer's change counts in a margin.
         self.count = min(len(self.layers[-1].low), 2)
-        # A network with one hidden layer is cut by how far its neurons shift, others by how far their layers move.
+        # A network with one hidden layer is cut by how far its neurons shift.
         self.one = len(self.layers) == 2
-        self.whole: Cell = [(Fraction(0), radius) for radius in radii]
-        if self.one:
-            self.whole = [(Fraction(-1), Fraction(1))] * len(self.layers[0].low)
-        self.enclose(radii)
-
-    def enclose(self, radii: list[Fraction]) -> None:
-        """The values of every layer where layer i moves by at most radii[i]: today's, their ranges, their slopes."""
+        self.whole: Cell = [(Fraction(-1), Fraction(1))] * (len(self.layers[0].low) * self.one)
+        # The values of every layer: today's, their ranges, their slopes.
         self.radii, self.hidden = radii, []
         *self.centre, self.one_is = self.point
         self.ranges = [(value, value) for value in self.centre]
@@ -1156,19 +1151,13 @@ class Ball:
             return
         cut = fit(node, _CUT, name)
         j, at = cut["cut"], Fraction(cut["at"])
-        if not (0 <= j < len(cell) and cell[j][0] < at < cell[j][1]) or (
-            self.shared is None and not self.one
-        ):
-            raise CheckError(
-                f"{name}.cut: expected a neuron of one hidden layer, or a layer that shares its radius, and where"
-            )
+        if not (0 <= j < len(cell) and cell[j][0] < at < cell[j][1]):
+            raise CheckError(f"{name}.cut: expected a neuron of one hidden layer, and where")
         for side, ends in (("below", (cell[j][0], at)), ("above", (at, cell[j][1]))):
             yield from self.tree(cut[side], f"{name}.{side}", [*cell[:j], ends, *cell[j + 1 :]])
 
     def leaf(self, node: Any, name: str, cell: Cell) -> Fraction:
         """The least margin in a part of the ball, by what its leaf says."""
-        if not self.one and cell != self.whole:
-            self.enclose(self.caps(cell))
         root = self.dual([1], 1, self.count)
         if node == {}:
             return Fraction(self.at(self.row), self.one_is << self.shift) - self.reach(
@@ -1192,20 +1181,6 @@ class Ball:
                 f"{name}.price: expected one above 0 for a hidden layer, shared only where the radius is"
             )
         return self.priced(Fraction(leaf["price"]), leaf["shared"], root)
-
-    def caps(self, cell: Cell) -> list[Fraction]:
-        """The most that a layer moves where the others move at least so much."""
-        assert self.shared is not None
-        caps = []
-        for i, (_, most) in enumerate(cell):
-            others = [low for j, (low, _) in enumerate(cell) if j != i]
-            power = int(self.norm)
-            left = max(self.shared**power - sum(low**power for low in others), Fraction(0))
-            if power == 2:
-                above, below = left.as_integer_ratio()
-                left = Fraction(math.isqrt((above << 256) // below) + 1, 1 << 128)
-            caps.append(min(most, left))
-        return caps
 
     def taken(self, gain: Fraction, price: Fraction) -> Fraction:
         """The most of  gain r - price r**p  for a share r of a radius, from 0 to 1."""

@@ -11,8 +11,7 @@ changed value, and g_i = row D_{L-1} W_{L-1} ... W_{i+1} D_i, the changed margin
 with sensitivities s_i = ||g_i||_q ||(v'_{i-1}, 1)||_q; that is at most delta ||s||_q if the layers share a radius.
 Slopes and values are bounded layer by layer in the same way, or from the ranges of the values before, one by one, where
 that is less. Rounding errors of the centres are changes too: they go through the same slopes and weights. The output
-layer is treated as below, with chords in place of its gains, and where that is not enough the ball is cut by how much
-of the radius a layer takes.
+layer is treated as below, with chords in place of its gains.
 
 *One hidden layer.* Neuron j moves by e_j = R s_j and its output weight by d rho_j, with sum |s|^p + sum |rho|^p <= 1.
 Put a price on that constraint; what is left falls apart into one function of one number for each neuron:
@@ -26,7 +25,7 @@ range of s is split (branch and bound), which closes the gap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from operator import attrgetter, itemgetter
@@ -60,8 +59,6 @@ _ROUNDS, _SHARES = 30, np.array([[1.0], [0.5], [0.2], [0.05], [0.01]])
 _GAP = 1e-8
 # How far, in powers of two, prices are looked for around the best so far.
 _WIDTHS = (12.0, 4.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-# Parts of a ball that one round of the search cuts in two.
-_OPEN = 64
 # How the shifts of a neuron are spread around the best one: ever closer to it.
 _NEAR = np.concatenate(
     [sign * 2.0 ** -np.arange(6.0, 26.0) for sign in (-1.0, 1.0)] + [np.zeros(1)]
@@ -148,10 +145,11 @@ def _around(centre: Floats, deviation: Floats) -> tuple[Floats, Floats]:
 
 
 class _Enclosure:
-    """Today's values at some points, layer by layer, and all that they can be where layer i moves by radii[:, i]."""
+    """Today's values at some points, layer by layer, and all that they can be under the changes."""
 
-    def __init__(self, network: Network, ball: _Ball, points: Floats, radii: Floats) -> None:
-        self.ball, self.radii = ball, radii
+    def __init__(self, network: Network, changes: PlausibleChanges, points: Floats) -> None:
+        self.ball = ball = _Ball(changes)
+        self.radii = radii = np.tile(_radii(network, changes), (len(points), 1))
         self.layers: list[_Layer] = []
         # What the last layer hands on: the centre, the range around it, and ||(v', 1)||_q from above.
         self.centre = self.low = self.high = points
@@ -213,11 +211,8 @@ class _Enclosure:
         # What is not a number, for ranges without an end, says nothing.
         return _up(np.fmin(together, single), 2 * rows.shape[1] + 4), moves
 
-    def least(self, margin: Margin, cut: bool) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Bounds with and without a price on the output layer: each, its price (or 0), and whether that is shared.
-
-        In a part of a ball that was `cut` the output layer's own radius may say more than the shared one.
-        """
+    def least(self, margin: Margin) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Bounds with and without a price on the output layer: each, its price (or 0), and whether that is shared."""
         row, shared = margin.row[None, :], self.ball.shared
         today, residual = _affine(row, np.array([margin.offset]), self.centre)
         moved, moves = self.reach(row, self.ball.root(margin.count))
@@ -225,7 +220,7 @@ class _Enclosure:
         if moves and shared < math.inf:
             tried.append(self._priced(margin, moves))
         together = sum(bounds.shape[1] for bounds, _ in tried)
-        if moves and (cut or shared == math.inf):
+        if moves and shared == math.inf:
             tried.append(self._priced(margin, []))
         bounds, prices = (np.concatenate(parts, axis=1) for parts in zip(*tried, strict=True))
         return bounds, prices, np.arange(bounds.shape[1]) < together
@@ -272,36 +267,21 @@ def least_margins(
     changes: PlausibleChanges,
     points: Floats,
     margins: Sequence[Margin],
-    most: Floats | None = None,
 ) -> Floats:
-    """A lower bound on each margin over the ball, (n, margins), rounding included; exact without hidden layers.
-
-    `most` is how far the layers move at most, (n, layers), where that is less than their radii.
-    """
-    ball, n, cut = _Ball(changes), points.shape[0], most is not None
-    most = np.tile(_radii(network, changes), (n, 1)) if most is None else most
-    bounds = np.empty((n, len(margins)))
+    """A lower bound on each margin over the ball, (n, margins), rounding included; exact without hidden layers."""
+    bounds = np.empty((points.shape[0], len(margins)))
     chunk = max(1, _CHUNK // max([1, *(size * size for size in network.hidden)]))
-    for part in (slice(start, start + chunk) for start in range(0, n, chunk)):
-        enclosure = _Enclosure(network, ball, points[part], most[part])
-        bounds[part] = np.stack(
-            [enclosure.least(one, cut)[0].max(axis=1) for one in margins], axis=1
-        )
+    for start in range(0, len(points), chunk):
+        part = slice(start, start + chunk)
+        enclosure = _Enclosure(network, changes, points[part])
+        bounds[part] = np.stack([enclosure.least(one)[0].max(axis=1) for one in margins], axis=1)
     return bounds
 
 
 @np.errstate(all="ignore")
-def leaf(
-    network: Network,
-    changes: PlausibleChanges,
-    x: Floats,
-    margin: Margin,
-    most: Floats | None = None,
-) -> Document:
+def leaf(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> Document:
     """What the bound of `least_margins` stands on, as `holdfast.checker` reads it."""
-    cut, most = most is not None, _radii(network, changes) if most is None else most
-    enclosure = _Enclosure(network, _Ball(changes), x[None, :], most[None, :])
-    bounds, prices, shared = enclosure.least(margin, cut)
+    bounds, prices, shared = _Enclosure(network, changes, x[None, :]).least(margin)
     best = int(bounds[0].argmax())
     return {"price": float(prices[0, best]), "shared": bool(shared[best])} if best else {}
 
@@ -465,12 +445,13 @@ def worst(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin
 
 @dataclass(eq=False)
 class _Part:
-    """A part of the ball: its bound, a range for each coordinate, and what the next search may begin with."""
+    """A part of the ball: its bound, a range for each shift, and the prices and shifts that the bound rests on."""
 
     bound: float
     low: Floats
     high: Floats
-    clues: tuple[Floats, ...] = ()
+    prices: Floats
+    shifts: Floats
     # Where it has been cut in two, and the halves.
     at: tuple[int, float] = (0, 0.0)
     halves: Sequence[_Part] = ()
@@ -482,36 +463,12 @@ class _Part:
         below[j] = above[j] = middle
         return [(self.low, below), (above, self.high)]
 
-    def tree(self, leaf: Callable[[_Part], Document]) -> Document:
+    def tree(self) -> Document:
         """How it was cut, as `holdfast.checker` reads it, with what each part that was left whole stands on."""
         if not self.halves:
-            return leaf(self)
-        below, above = (half.tree(leaf) for half in self.halves)
+            return {"prices": self.prices.tolist()}
+        below, above = (half.tree() for half in self.halves)
         return {"cut": self.at[0], "at": self.at[1], "below": below, "above": above}
-
-
-def _branched(
-    part: _Part,
-    cut: Callable[[list[_Part]], list[_Part]],
-    rounds: int,
-    many: int,
-    enough: Callable[[float], bool],
-) -> float:
-    """Branch and bound: the least bound over all parts, when enough or after so many rounds of cutting some in two."""
-    parts = [part]
-    for _ in range(rounds):
-        parts.sort(key=attrgetter("bound"))
-        wholes = [part for part in parts[:many] if not enough(part.bound)]
-        if not wholes:
-            break
-        parts = parts[len(wholes) :]
-        for whole, *halves in zip(wholes, *[iter(cut(wholes))] * 2, strict=True):
-            whole.halves = halves
-            for half in halves:
-                # A part is no worse than the whole it was cut from.
-                half.bound = max(half.bound, whole.bound)
-            parts += halves
-    return min(part.bound for part in parts)
 
 
 class _ShiftSearch:
@@ -597,7 +554,7 @@ class _ShiftSearch:
                 self.least, self.shifts = value, near
             if bounds[best] > self.goal:
                 break
-        return _Part(float(bounds[best]), low, high, (prices, shifts))
+        return _Part(float(bounds[best]), low, high, prices, shifts)
 
     def run(self, rounds: int) -> tuple[float, Document]:
         """The least bound over all parts, after at most `rounds` splits, and what it stands on."""
@@ -612,49 +569,28 @@ class _ShiftSearch:
             return closed or bound > self.goal or self.least < self.goal < math.inf
 
         whole = self.part(still - 1.0, still + 1.0, price)
-        bound = _branched(whole, self.cut, rounds, 1, enough)
-        return bound, whole.tree(lambda part: {"prices": part.clues[0].tolist()})
+        parts = [whole]
+        for _ in range(rounds):
+            part = min(parts, key=attrgetter("bound"))
+            if enough(part.bound):
+                break
+            parts.remove(part)
+            part.halves = self.cut(part)
+            for half in part.halves:
+                # A part is no worse than the whole it was cut from.
+                half.bound = max(half.bound, part.bound)
+            parts += part.halves
+        return min(part.bound for part in parts), whole.tree()
 
-    def cut(self, parts: list[_Part]) -> list[_Part]:
+    def cut(self, part: _Part) -> list[_Part]:
         """Between the minima that a neuron jumps between as the prices move."""
-        (part,) = parts
-        prices, shifts = part.clues
+        prices, shifts = part.prices, part.shifts
         least, greatest = shifts.min(axis=0), shifts.max(axis=0)
         j = int((greatest - least).argmax())
         middle = 0.5 * (least[j] + greatest[j])
         if not part.low[j] < middle < part.high[j]:
             middle = 0.5 * (part.low[j] + part.high[j])
         return [self.part(*ends, prices, _WIDTHS[2:]) for ends in part.cut(j, middle)]
-
-
-def _cut(descent: _Descent, rounds: int, goal: float) -> tuple[float, Document]:
-    """Branch and bound over what each layer takes of the shared radius, from the least to the most that it moves."""
-    ball, network, x = descent.ball, descent.network, descent.x
-
-    def bounded(low: Floats, high: Floats) -> list[_Part]:
-        points = np.broadcast_to(x, (len(high), x.size))
-        bounds = least_margins(network, descent.changes, points, [descent.margin], high)[:, 0]
-        return [*map(_Part, bounds.tolist(), low, high)]
-
-    def cut(parts: list[_Part]) -> list[_Part]:
-        halves = []
-        for part in parts:
-            j = int((part.high - part.low).argmax())
-            halves += part.cut(j, 0.5 * (part.low[j] + part.high[j]))
-        low, high = (np.stack(ends) for ends in zip(*halves, strict=True))
-        # What the other layers move at least is gone from the shared radius.
-        powers = (low / ball.shared) ** ball.p
-        rest = np.maximum(1.0 - (powers.sum(axis=1, keepdims=True) - powers), 0.0)
-        rest = (rest + (ball.p + 8.0) * 2.0**-48) ** (1.0 / ball.p) * (1.0 + 2.0**-48)
-        return bounded(low, np.minimum(high, ball.shared * rest))
-
-    (whole,) = bounded(np.zeros_like(descent.radii)[None], descent.radii[None])
-    bound = _branched(
-        whole, cut, rounds, _OPEN, lambda bound: bound > goal or descent.deadline.over
-    )
-    return bound, whole.tree(
-        lambda part: leaf(network, descent.changes, x, descent.margin, part.high)
-    )
 
 
 @np.errstate(all="ignore")
@@ -676,14 +612,10 @@ def refine(
     lower, tree = float(least_margins(network, changes, x[None, :], [margin])[0, 0]), None
     descent = _Descent(network, changes, x, margin, deadline)
     value, change = descent.least(goal)
-    if network.hidden and (goal is None or lower <= goal <= value):
-        if len(network.hidden) == 1:
-            search = _ShiftSearch(descent, goal)
-            bound, tree = search.run(rounds)
-            again = descent.run(descent.with_shifts(search.shifts), goal)
-            value, change = min((value, change), again, key=itemgetter(0))
-        elif descent.ball.shared < math.inf:
-            bound, tree = _cut(descent, rounds, value if goal is None else goal)
-        if tree is not None:
-            lower = max(lower, bound)
+    if len(network.hidden) == 1 and (goal is None or lower <= goal <= value):
+        search = _ShiftSearch(descent, goal)
+        bound, tree = search.run(rounds)
+        again = descent.run(descent.with_shifts(search.shifts), goal)
+        value, change = min((value, change), again, key=itemgetter(0))
+        lower = max(lower, bound)
     return lower, descent.network_of(change) if value <= 0.0 else None, tree
