@@ -17,7 +17,7 @@ from holdfast._trees import TreeEnsemble
 from holdfast.changes import Ellipsoid, PlausibleChanges, PlausibleShift, TreeChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators._radii import why_no_radius
+from holdfast.generators._radii import measured_along
 from holdfast.generators._reading import own_columns
 from holdfast.importers import Model, load_model
 from holdfast.importers._thresholds import Threshold
@@ -274,13 +274,10 @@ class Auditor:
                 and old.forest.same_structure(model.forest)
                 and old.score.names == model.score.names
             )
+        elif isinstance(kind, PlausibleChanges | None):
+            kind, fits = measured_along(kind), isinstance(model, Network)
         else:
-            kind = (
-                PlausibleChanges(1.0)
-                if isinstance(kind, PlausibleChanges | None)
-                else PlausibleShift(0.0)
-            )
-            fits = not why_no_radius(model, kind)
+            kind, fits = PlausibleShift(0.0), True
         return radius_of_points(Model(model), points, targets, kind).lower if fits else np.nan
 
     def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, Bools]:

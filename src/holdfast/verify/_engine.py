@@ -80,7 +80,7 @@ class PreparedTarget:
             Layers.of(network, engine.box, Margin.of(network, k, -1))
             for k in range(network.n_outputs)
         ]
-        # What bounds the rounding of any of the margins, and of the logits whose difference it is: the greatest of each.
+        # What bounds the rounding of any of the margins, and of the logits whose difference it is.
         # A margin below zero by more is lost in every order of these sums, so that its counter-model replays.
         self.norms = np.max([one.norms for one in (*layers, *logits)], axis=0).tolist()
         parts = [(layer.weight.T, layer.bias) for layer in layers[0].hidden]
