@@ -79,7 +79,7 @@ def measured_along(changes: Changes | None) -> Changes:
 
 
 def why_no_radius(classifier: Classifier, along: Changes) -> str:
-    """Why no radius along this kind of change is computed unasked; "" where it takes less than a tenth of a second."""
+    """Why no radius along this kind of change is computed unasked; "" where it takes less than a second a row."""
     if not isinstance(along, PlausibleChanges):
         return ""
     if not isinstance(classifier, Network):
