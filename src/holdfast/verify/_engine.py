@@ -76,9 +76,11 @@ class PreparedTarget:
         network, self.convert, self.chunk = engine.network, engine.convert, engine.chunk
         self.margins = list(margins)
         layers = [Layers.of(network, engine.box, margin) for margin in margins]
+        # A lone logit is a margin itself.
+        alone = network.n_outputs == 1
         logits = [
             Layers.of(network, engine.box, Margin.of(network, k, -1))
-            for k in range(network.n_outputs)
+            for k in range(0 if alone else network.n_outputs)
         ]
         # What bounds the rounding of any of the margins, and of the logits whose difference it is.
         # A margin below zero by more is lost in every order of these sums, so that its counter-model replays.
