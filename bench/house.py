@@ -19,8 +19,10 @@ import tokenize
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-ROOT = Path(__file__).parents[1] / "src" / "holdfast"
+ROOT = Path(__file__).resolve().parents[1] / "src" / "holdfast"
 LAYOUT = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -105,12 +107,21 @@ def walked(call: Callable[[], object]) -> tuple[int, int, int]:
     return len(met), len(files), len({room_of(file) for file in files})
 
 
+def own_package() -> ModuleType:
+    """The package next to this file, even where another copy of it is installed."""
+    sys.path.insert(0, str(ROOT.parent))
+    import holdfast
+
+    if Path(holdfast.__file__).parent != ROOT:
+        raise SystemExit(f"holdfast: expected the copy in {ROOT}, imported {holdfast.__file__}")
+    return holdfast
+
+
 def print_walks() -> None:
     """The four calls of which most users make one."""
     from sklearn.neural_network import MLPClassifier
 
-    import holdfast as hf
-
+    hf = own_package()
     loans = hf.datasets.load("loans")
     X = loans.space.encode(loans.frame)
     model = MLPClassifier((15, 15), random_state=0, max_iter=60).fit(X, loans.target)
@@ -118,7 +129,7 @@ def print_walks() -> None:
     changes = hf.PlausibleChanges(0.02)
     denied = loans.frame[model.predict(X) == 0]
 
-    def explain(people: int, generator: hf.generators.Generator) -> hf.Recourse:
+    def explain(people: int, generator: Any) -> Any:
         return hf.explain(
             model,
             denied[:people],

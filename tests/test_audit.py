@@ -128,6 +128,59 @@ def test_the_radius_left_is_that_of_the_new_model(path, lender):
     assert np.isnan(result.radius_left[~kept]).all()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        hf.PlausibleChanges(0.02, norm=2),
+        hf.PlausibleChanges(0.02, norm=1, biases=False),
+        hf.PlausibleChanges(0.01, biases=False),
+        hf.PlausibleChanges((0.01, 0.02)),
+    ],
+    ids=str,
+)
+def test_the_radius_left_is_in_the_norm_of_the_promise(tmp_path, changes):
+    lender = replace(make_lender(6, hidden=(3,)), changes=changes)
+    same = {"norm": changes.norm, "biases": bool(changes.biases), "space": lender.space}
+    with Ledger(tmp_path / "L") as ledger:
+        record(ledger, lender)
+        (batch,) = ledger.promises()
+        left = audit(ledger, lender.network, radius=True).radius_left
+    np.testing.assert_array_equal(left, batch.radius)
+    expected = hf.certified_radius(lender.network, lender.promised, 1, **same)
+    np.testing.assert_array_equal(left, expected.lower)
+    assert not np.isnan(left).any()
+
+
+def test_identity_layers_have_radii_in_ledger_and_audit(tmp_path):
+    lender = make_lender(6)
+    network = hf.Network(lender.network.weights, lender.network.biases, activations=["identity"])
+    promised = lender.promised[network.predict(lender.space.encode(lender.promised)) == 1]
+    with Ledger(tmp_path / "L") as ledger:
+        ledger.add_frame(
+            network, promised, promised, target=1, changes=lender.changes, space=lender.space
+        )
+        (batch,) = ledger.promises()
+        left = audit(ledger, network, radius=True).radius_left
+    expected = hf.certified_radius(network, promised, 1, space=lender.space).lower
+    np.testing.assert_array_equal(batch.radius, expected)
+    np.testing.assert_array_equal(left, expected)
+
+
+def test_a_promise_about_thresholds_is_not_certain_at_another(tmp_path):
+    """It holds for thresholds up to .3 in every model in Δ, and is kept today; at .5 a model in Δ breaks it."""
+    today, later = (hf.Network([[[1.0]]], [[bias]]) for bias in (0.001, -0.005))
+    promised = pd.DataFrame({"x": [0.0]})
+    for ends, certain in (((0.2, 0.3), False), ((0.2, 0.5), True)):
+        changes = hf.PlausibleChanges(0.01, threshold=ends)
+        with Ledger(tmp_path / f"{ends}") as ledger:
+            ledger.add_frame(today, promised, promised, target=1, changes=changes)
+            assert (ledger.find("0")["verdict"].iloc[0] == "ROBUST") is not certain
+            broken, same = audit(ledger, later), audit(ledger, today)
+        assert broken.status[0] == Status.BROKEN
+        assert same.status[0] == Status.KEPT if not certain else Status.KEPT_FOR_CERTAIN
+        assert ("another: 0.5" in same.groups[0].why_not) is not certain
+
+
 def test_promises_of_several_models_and_deltas_are_judged_each_by_its_own(tmp_path, lender):
     first, second = lender.network, moved(lender.network, 10 * DELTA, seed=2)
     new = moved(second, DELTA / 2)
@@ -618,6 +671,31 @@ def test_the_command_takes_a_space_a_threshold_and_a_history(path, lender, tmp_p
     assert found["expiry"]["drift"][0] == pytest.approx(steps[-1])
     table = pd.read_csv(tmp_path / "a.csv")
     assert (table["retrainings"] == (table["radius_left"] > found["expiry"]["drift"][0])).all()
+
+
+@pytest.mark.parametrize(("norm", "biases"), [(2.0, True), (np.inf, False)])
+def test_a_history_is_measured_in_the_norm_of_the_radii(tmp_path, norm, biases):
+    lender = make_lender(6, hidden=(3,))
+    networks = [moved(lender.network, 0.001 * i, seed=i) for i in range(1, 7)]
+    for i, network in enumerate(networks):
+        network.save(tmp_path / f"m{i}.npz")
+    changes = hf.PlausibleChanges(0.01, norm=norm, biases=biases)
+    with Ledger(tmp_path / "L") as ledger:
+        record(ledger, replace(lender, changes=changes))
+    history = [part for i in range(5) for part in ("--history", tmp_path / f"m{i}.npz")]
+    done = run(
+        tmp_path / "L", tmp_path / "m5.npz", "--confidence", 0.8, "--horizon", 1, *history,
+        "--json", tmp_path / "a.json",
+    )  # fmt: skip
+    assert done.exit_code in (0, 3), done.output
+    found = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    if not biases:
+        # The biases of the history moved, so that its models are no nearer than such a radius.
+        assert "expiry" not in found
+        assert "kept_share" in found
+        return
+    steps = [hf.parameter_distance(a, b, norm) for a, b in pairwise(networks)]
+    assert found["expiry"]["drift"][0] == pytest.approx(max(steps))
 
 
 KILLED = """

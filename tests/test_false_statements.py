@@ -658,3 +658,44 @@ def test_probabilities_hold_at_the_ends_of_the_range_and_for_many_classes():
     low, high = of(*[1.0001 * 2.0**47] * 100)
     assert (low <= 0.01).all()
     assert (high >= 0.01).all()
+
+
+@pytest.mark.parametrize("norm", [math.inf, 2.0])
+@pytest.mark.parametrize("hidden", [0, 1, 2])
+@pytest.mark.parametrize(("bias", "delta"), [(1.0, 1e-3), (0.0, 2.0)])
+def test_not_robust_is_said_where_a_witness_replays(
+    norm: float, hidden: int, bias: float, delta: float
+) -> None:
+    """Logits of 1e20 that differ by less than their last bit: no network in floats shows another class."""
+    weights = [np.full((1, 1), 1.0)] * hidden + [np.full((2, 1), 1e20)]
+    biases = [np.zeros(1)] * hidden + [np.array([0.0, bias])]
+    network = hf.Network(weights, biases)
+    changes = hf.PlausibleChanges([0.0] * hidden + [delta], norm=norm)
+    certs = hf.certify(network, [[1.0]], 0, changes)
+    assert certs.verdict[0] == "UNKNOWN"
+    assert certs.witness(0) is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_witness_replays_at_any_scale(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(12):
+        hidden = [(), (3,), (3, 2)][rng.integers(3)]
+        weights, biases = [], []
+        for a, b in pairwise([2, *hidden, 3]):
+            size = 10.0 ** rng.uniform(-20.0, 20.0)
+            weights.append(rng.normal(size=(b, a)) * size)
+            biases.append(rng.normal(size=b) * size)
+        # Logits that are nearly the same.
+        near = 1.0 + 10.0 ** rng.uniform(-18.0, -10.0) * rng.normal(size=(3, 1))
+        weights[-1], biases[-1] = weights[-1][0] * near, biases[-1][0] * near[:, 0]
+        network = hf.Network(weights, biases)
+        points = rng.normal(size=(6, 2)) * 10.0 ** rng.uniform(-6.0, 6.0)
+        delta = [max(1e-300, np.abs(w).max() * 10.0 ** rng.uniform(-20.0, 0.0)) for w in weights]
+        changes = hf.PlausibleChanges(delta)
+        targets = rng.integers(0, 3, 6)
+        certs = hf.certify(network, points, targets, changes)
+        for row in np.flatnonzero(certs.verdict == "NOT_ROBUST").tolist():
+            witness = certs.witness(row)
+            assert changes.contains(network, witness)
+            assert witness.predict_index(points[row : row + 1])[0] != targets[row]

@@ -159,3 +159,27 @@ def test_no_two_classes_share_a_name(root):
         if isinstance(node, ast.ClassDef)
     ]
     assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def test_the_walks_measure_the_package_next_to_the_script(root, tmp_path):
+    """Another copy that is installed is not measured, and a walk is never counted as 0 functions."""
+    (tmp_path / "holdfast").mkdir()
+    (tmp_path / "holdfast" / "__init__.py").write_text("raise SystemExit('the other copy')")
+    script = (
+        f"import runpy; walk = runpy.run_path({str(root / 'bench' / 'house.py')!r})\n"
+        "import sys; package = walk['own_package']()\n"
+        "print(walk['walked'](lambda: package.Network([[[1.0]]], [[0.0]]))[0] > 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(tmp_path), "PATH": ""},
+    )
+    assert (done.stdout.strip(), done.stderr) == ("True", "")
+    imported = (
+        "import sys, types; sys.modules['holdfast'] = types.SimpleNamespace(__file__='/x/y.py')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", imported + script], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "imported /x/y.py" in done.stderr

@@ -687,12 +687,12 @@ def test_delta_is_never_said_to_be_more_than_it_is(case):
     assert "δ = 0.005199, as calibrated" in render(gather(told, calibrated=delta, date=DATE))
 
 
-def test_another_norm_has_verdicts_and_no_radii(case):
+def test_another_norm_with_two_hidden_layers_has_radii_on_request_only(case):
     told = advice(case, changes=hf.PlausibleChanges(0.02, norm=2))
     contents = gather(told, date=DATE)
     assert contents.methods[0].survival is None
     assert {person.radius for person in contents.people} == {None}
-    assert any("norm ∞ only" in limit for limit in contents.limits)
+    assert any("two seconds a row with two or more hidden" in limit for limit in contents.limits)
     for person in contents.people:
         assert (person.counter is not None) == (person.verdict == "NOT_ROBUST")
     assert contents.methods[0].robust == told.robust.sum()
@@ -713,7 +713,7 @@ def test_another_norm_without_hidden_layers():
             assert person.counter.inside == (person.verdict == "NOT_ROBUST")
 
 
-def test_hidden_layers_without_activation_have_no_radii(case):
+def test_hidden_layers_without_activation_have_radii(case):
     network = hf.Network(
         case.network.weights, case.network.biases, activations=("identity", "relu")
     )
@@ -726,8 +726,10 @@ def test_hidden_layers_without_activation_have_no_radii(case):
         space=case.space,
     )
     contents = gather(told, date=DATE)
-    assert contents.methods[0].survival is None
-    assert any("no activation" in limit for limit in contents.limits)
+    for delta in (0.001, 0.005):
+        certs = hf.certify(network, told.points[told.found], 1, hf.PlausibleChanges(delta))
+        assert value_at(contents.methods[0].survival, delta) == pytest.approx(certs.robust.mean())
+    assert not any("activation" in limit for limit in contents.limits)
 
 
 def test_unknown_is_never_safe(naive):

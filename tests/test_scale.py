@@ -253,39 +253,6 @@ def test_what_is_asked_wrongly_is_refused_before_any_batch_comes(loans):
         )
 
 
-@pytest.mark.parametrize("radius", [False, True])
-def test_promises_in_batches_are_judged_as_the_ledger_is(loans, tmp_path, radius):
-    X, space, model = loans
-    people = X.drop(columns="id").head(60)
-    with hf.Ledger(tmp_path / "promises.ledger") as ledger:
-        for changes in (CHANGES, hf.PlausibleShift(0.1)):
-            advice = hf.explain(
-                model, people, target=1, changes=changes, generator=hf.NNCE(X), space=space
-            )
-            ledger.add(advice, keys=[f"{changes!r}{i}" for i in range(60)])
-        # A model that says no to half of them.
-        network = hf.load_network(model)
-        fall = np.median(network.logits(advice.points[advice.answered]))
-        later = hf.Network(network.weights, [*network.biases[:-1], network.biases[-1] - fall])
-        erased = f"{CHANGES!r}{advice.answered[0]}"
-        ledger.erase(erased, why="asked for it")
-        expected = hf.audit(ledger, later, radius=radius).to_frame()
-        ledger.export(tmp_path / "promises.parquet")
-        table = pd.read_parquet(tmp_path / "promises.parquet")
-        judge = hf.over_batches(
-            "audit", later, table, keep=["number"], ledger=ledger, radius=radius
-        )
-    judge = pickle.loads(pickle.dumps(judge))
-    ours = pd.concat(judge(table[start : start + 17]) for start in range(0, len(table), 17))
-    assert ours["number"].tolist() == expected.index.tolist()
-    assert ours["status"].tolist() == expected["status"].tolist()
-    assert len({*ours["status"]}) >= 3
-    for name in ("margin", *(["radius_left"] if radius else [])):
-        np.testing.assert_allclose(ours[name], expected[name], rtol=0, atol=1e-6)
-    with pytest.raises(InvalidInputError, match="expected promises of the ledger, got terms 'x'"):
-        judge(table.head(2).assign(terms="x"))
-
-
 # ---------------------------------------------------------------- one machine, several workers
 
 

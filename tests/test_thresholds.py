@@ -10,7 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
@@ -542,3 +547,114 @@ def test_the_ends_of_a_threshold_that_may_move_are_in_order(target: int, hardest
         report = hf.check_certificate(forged, network)
         assert not report.accepted
         assert "expected the hardest" in report.reason
+
+
+NET = hf.Network([[[1.0]]], [[-0.2]])
+ABOVE = hf.PlausibleChanges(0.01, threshold=(0.2, 0.3))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ABOVE,
+        hf.PlausibleShift(0.01, threshold=(0.2, 0.3)),
+        hf.EnsembleShift([NET, NET], 0.01, threshold=(0.2, 0.3)),
+        hf.Ellipsoid(np.eye(2) * 1e4, 1.0, threshold=(0.2, 0.3)),
+    ],
+    ids=lambda changes: changes.kind,
+)
+@pytest.mark.parametrize("target", [0, 1])
+def test_a_range_of_thresholds_is_that_range_whatever_todays_is(changes, target) -> None:
+    """p = .45 at 0: above every threshold from .2 to .3, so that class 1 is proven and class 0 is lost."""
+    points = [[0.0], [-0.9], [-0.5]]
+    moving = hf.certify(NET, points, target, changes)
+    each = [
+        hf.certify(NET, points, target, changes.moving(None), threshold=t).robust
+        for t in (0.2, 0.25, 0.3)
+    ]
+    assert moving.robust.tolist() == np.all(each, axis=0).tolist()
+    assert (moving.verdict[0] == "ROBUST") == (target == 1)
+    assert not hf.certify(NET, points, 1, changes.moving(None)).robust.any()
+    for row in np.flatnonzero(moving.verdict == "NOT_ROBUST"):
+        # The witness decides at the hardest threshold of the range.
+        witness = moving.witness(int(row))
+        assert witness.predict_index(np.array([points[row]]))[0] != target
+        document = hf.certificate(moving, int(row))
+        hardest = 0.3 if target == 1 else 0.2
+        assert document["threshold"]["probability"] == hardest
+        assert hf.check_certificate(document, NET).accepted
+    radius = hf.certified_radius(NET, points, target, changes=changes)
+    hardest = hf.certified_radius(
+        NET, points, target, changes=changes.moving(None), threshold=0.3 if target == 1 else 0.2
+    )
+    assert radius.lower.tolist() == hardest.lower.tolist()
+    assert radius.upper.tolist() == hardest.upper.tolist()
+
+
+def test_a_range_of_thresholds_in_trees_is_that_range(table) -> None:
+    X, y = table
+    for model in (
+        RandomForestClassifier(9, max_depth=3, random_state=0).fit(X, y),
+        GradientBoostingClassifier(n_estimators=30, random_state=0).fit(X, y),
+    ):
+        for target, hardest in ((1, 0.3), (0, 0.2)):
+            moving = hf.certify(
+                model, X, target, hf.TreeChanges(leaves=0.001, threshold=(0.2, 0.3))
+            )
+            still = hf.certify(model, X, target, hf.TreeChanges(leaves=0.001), threshold=hardest)
+            assert (moving.verdict == still.verdict).all()
+            assert moving.robust.any()
+
+
+def test_a_statement_names_the_threshold_that_was_the_hardest() -> None:
+    document = hf.certificate(hf.certify(NET, [[0.0]], 1, ABOVE), 0)
+    assert "at the threshold 0.3" in document["statement"]
+    assert "the hardest from 0.2 to 0.3" in document["statement"]
+    assert hf.check_certificate(document, NET).accepted
+    # A proof at another threshold is of another statement.
+    other = hf.certificate(hf.certify(NET, [[0.9]], 1, hf.PlausibleChanges(0.01), threshold=0.4), 0)
+    forged = {**other, "changes": document["changes"], "id": ""}
+    forged["statement"] = checker.statement(forged)
+    forged["id"] = checker.sha256(forged)
+    assert "expected the hardest" in hf.check_certificate(forged, NET).reason
+
+
+def test_advice_is_for_today_and_for_every_threshold_of_the_range() -> None:
+    asked: dict[str, Any] = {"target": 1, "changes": ABOVE}
+    found = hf.explain(NET, [[-1.0]], generator=hf.RNCE([[-0.5], [0.5]]), **asked)
+    assert found.counterfactuals.to_numpy().tolist() == [[0.5]]
+    assert found.robust.all()
+    with pytest.raises(InvalidInputError, match="harder than every threshold"):
+        hf.explain(NET, [[-1.0]], generator=hf.Closest(), **asked)
+    # Where today's is no harder, it asks nothing beyond the range.
+    near = hf.explain(NET, [[-2.0]], generator=hf.Closest(), threshold=0.15, **asked)
+    assert near.robust.all()
+    assert near.points[0, 0] == pytest.approx((math.log(0.3 / 0.7) + 0.21) / 0.99, abs=0.02)
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2),
+        GradientBoostingClassifier(n_estimators=3),
+    ],
+    ids=["hist", "gradient"],
+)
+def test_boosted_trees_at_a_tie_are_what_their_wrapper_predicts(inner, threshold, positive) -> None:
+    """At p = .5 exactly, which is the first class where the threshold is one for it."""
+    X = np.array([[0.0], [0.0], [1.0], [1.0], [2.0], [2.0]] * 10)
+    y = np.array([0, 1, 0, 0, 1, 1] * 10)
+    model = FixedThresholdClassifier(
+        inner, threshold=threshold, pos_label=positive, response_method="predict_proba"
+    ).fit(X, y)
+    rows = np.array([[0.0], [1.0], [2.0]])
+    assert model.estimator_.predict_proba(rows)[0, 1] == 0.5
+    assert (hf.load_model(model).classifier.predict(rows) == model.predict(rows)).all()
+    for label in (0, 1):
+        for changes in (hf.PlausibleShift(0.0), hf.TreeChanges()):
+            robust = hf.certify(model, rows, label, changes).robust
+            assert (robust <= (model.predict(rows) == label)).all()
+            # Only what is exactly at the threshold is left open.
+            assert threshold == 0.5 or (robust == (model.predict(rows) == label)).all()

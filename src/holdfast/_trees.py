@@ -296,7 +296,9 @@ class TreeEnsemble(Gapped):
             moved = self.score.odds_at(threshold, first)
         else:
             moved = replace(self.score, off=tuple(offsets))
-        return replace(self, score=moved, tie=1, predict_labels=None)
+        # The class of the threshold has what is exactly at it; where shares are compared, that is in the logit.
+        tie = 0 if first and not self.score.shares else 1
+        return replace(self, score=moved, tie=tie, predict_labels=None)
 
     def moved(self, by: Sequence[float], scores: float = 1.0) -> Scored:
         """A model with a constant added to a multiple of each score; its leaves are no longer known."""

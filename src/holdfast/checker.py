@@ -269,9 +269,7 @@ def _policy(certificate: dict[str, Any]) -> str:
         + " on the first class" * ("first" in certificate["threshold"])
     )
     return f" at {where}, to within {_LOST_AT_MOST!r} of log-odds" + (
-        ""
-        if low_high is None
-        else f", as hard as any from {low_high[0]!r} to {low_high[1]!r} or harder"
+        "" if low_high is None else f", the hardest from {low_high[0]!r} to {low_high[1]!r}"
     )
 
 
@@ -283,7 +281,7 @@ def _check_hardest(ends: list[float], threshold: Any, index: int) -> None:
         or "first" in (threshold or ())
         or not isinstance(chance, float)
         or not ends[0] <= ends[1]
-        or not (chance >= ends[1] if index == 1 else chance <= ends[0])
+        or chance != ends[1 if index == 1 else 0]
     ):
         raise CheckError(
             f"threshold: expected the hardest of {ends!r:.80} for class {index}, got {chance!r:.80}"

@@ -16,6 +16,7 @@ from typer import Option
 
 from holdfast._files import write_json, write_table
 from holdfast._network import Network
+from holdfast.changes import Changes, PlausibleChanges
 from holdfast.cli import _tables as tables
 from holdfast.cli._ledger import LedgerFile
 from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Jobs, Out, TrustPickle, command
@@ -23,6 +24,7 @@ from holdfast.cli._parts import answers, question_of
 from holdfast.cli._running import Shares
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.cli._tables import read_schema
+from holdfast.generators._radii import measured_along, why_no_radius
 from holdfast.importers import Model, read_model
 from holdfast.promises import Expiry, Group, KeptShare, Ledger, Status, promise_expiry
 from holdfast.promises._audit import AuditPlan
@@ -73,13 +75,16 @@ def audit(
     ahead: dict[str, Any] = {"horizon": horizon, "confidence": confidence}
     started = time.perf_counter()
     with Ledger(ledger, create=False) as book:
-        wanted = radius or bool(history)
-        plan = AuditPlan.of(book, new, space=space, threshold=None, radius=wanted)
-        drifting = bool(history) and _drifting(models, plan)
-        if history and plan.last and not drifting:
+        plan = AuditPlan.of(book, new, space=space, threshold=None, radius=radius)
+        kinds = {measured_along(own.terms.changes).moving(None) for own in plan.auditors}
+        soon = not any(why_no_radius(new.classifier, kind) for kind in kinds)
+        wanted = radius or (bool(history) and soon)
+        plan = replace(plan, radius=wanted)
+        norm = _drifting(models, kinds) if history and soon else None
+        if history and plan.last and norm is None:
             expiry = promise_expiry(book, models, **ahead)
-    if drifting:
-        expiry = promise_expiry([], models, period=period, **ahead)
+    if norm is not None:
+        expiry = promise_expiry([], models, period=period, norm=norm, **ahead)
     judge = _Judge(plan, expiry if isinstance(expiry, Expiry) else None)
     question = question_of(
         "audit", deciding, head=plan.nothing.head, model=model, schema=schema, radius=wanted, period=period,
@@ -103,10 +108,13 @@ def audit(
         raise typer.Exit(BROKEN)
 
 
-def _drifting(models: list[Model], plan: AuditPlan) -> bool:
-    """Whether all promises have a radius in the parameters of networks; else the promises themselves are counted."""
-    networks = all(isinstance(model.classifier, Network) for model in models)
-    return networks and plan.last > 0 and all(own.terms.norm is not None for own in plan.auditors)
+def _drifting(models: list[Model], kinds: set[Changes]) -> float | None:
+    """The norm of the promises' radii, if all are distances between networks; else the promises are counted."""
+    if len(kinds) != 1 or not all(isinstance(model.classifier, Network) for model in models):
+        return None
+    (kind,) = kinds
+    # A radius with fixed biases is no distance between models whose biases moved.
+    return kind.norm if isinstance(kind, PlausibleChanges) and kind.biases else None
 
 
 @dataclass(frozen=True, eq=False)

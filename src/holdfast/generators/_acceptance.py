@@ -24,7 +24,7 @@ from holdfast.milp._acceptor import Acceptor
 from holdfast.milp._domain import Domain
 from holdfast.milp._people import PointLimits
 from holdfast.verify._attack import attack
-from holdfast.verify._deciders import Decider, toward
+from holdfast.verify._deciders import Decider, MovingThreshold, toward
 from holdfast.verify._engine import Engine
 from holdfast.verify._margins import least_margins, rounding_of_margins
 from holdfast.verify._verdict import NOT_ROBUST, ROBUST
@@ -146,6 +146,8 @@ def today(classifier: Classifier, target: int, demand: float) -> Searcher:
 
 def judge_of(decider: Decider, target: int) -> Searcher:
     """Who has to accept a point under any kind of change."""
+    if isinstance(decider, MovingThreshold):
+        decider.check_today(target)
     one = toward(decider, target)
     if isinstance(one, Engine):
         return EveryNetwork(one.network, target, one)

@@ -112,6 +112,15 @@ def compare(
     folded
         The new model over the variables of the promises, or why there is no such thing; None if it reads the same.
     """
+    moving = None if terms.changes is None else terms.changes.threshold
+    if moving is not None and not (
+        isinstance(terms.threshold, float) and moving[0] <= terms.threshold <= moving[1]
+    ):
+        return ModelComparison(
+            "",
+            f"the promise is proven for thresholds from {moving[0]:g} to {moving[1]:g} and was made at another: "
+            f"{terms.threshold}",
+        )
     if isinstance(terms.changes, TreeChanges):
         return _compare_trees(terms, network, threshold)
     if not isinstance(terms.changes, PlausibleChanges | Ellipsoid | None):

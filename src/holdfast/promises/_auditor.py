@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from holdfast._trees import TreeEnsemble
 from holdfast.changes import Ellipsoid, PlausibleChanges, PlausibleShift, TreeChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
-from holdfast.generators._radii import why_no_radius
+from holdfast.generators._radii import measured_along
 from holdfast.generators._reading import own_columns
 from holdfast.importers import Model, load_model
 from holdfast.importers._thresholds import Threshold
@@ -26,7 +26,7 @@ from holdfast.promises._audit_fold import Fold, fold
 from holdfast.promises._audit_reading import accepted_rows, readable_rows, reading_of
 from holdfast.promises._audit_result import BROKEN, CERTAIN, ERASED, KEPT, UNREADABLE
 from holdfast.promises._ledger import Ledger
-from holdfast.promises._ledger_read import Promises, reach_of
+from holdfast.promises._ledger_read import Overview, Promises, reach_of
 from holdfast.promises._pages import restored_rows
 from holdfast.promises._terms import Terms
 from holdfast.verify._inputs import check_encoding
@@ -74,23 +74,6 @@ class Newcomer:
             loaded, classifier=classifier, threshold=None, as_trained=None, calibration=None
         )
         return cls(trained, space, own, loaded.classifier)
-
-
-class PromisedRows(Protocol):
-    """What is asked of promises, be they in a ledger's pages or in a table."""
-
-    radius: Floats
-    robust: NDArray[np.bool_]
-    erased: NDArray[np.bool_]
-    targets: NDArray[np.uint16]
-
-    def __len__(self) -> int: ...
-
-    def points(self, places: Ints) -> Floats:
-        """x' of some of them, as the model of that day read them."""
-
-    def counterfactuals(self, places: Ints) -> pd.DataFrame:
-        """x' of some of them in raw units."""
 
 
 class Judged(NamedTuple):
@@ -196,7 +179,7 @@ class Auditor:
         """Whether a changed scaling is in the parameters of the model that is run on the stored points."""
         return self.fold is not None and not radius and bool(np.isfinite(self.slack))
 
-    def judge(self, rows: PromisedRows, radius: bool) -> Judged:
+    def judge(self, rows: Overview, radius: bool) -> Judged:
         """The promises that their own certificate or radius covers are certain; on the others the model is run."""
         certain = (rows.radius > self.distance) | (rows.robust & self.inside)
         codes = np.where(certain, CERTAIN, np.where(rows.erased, ERASED, UNREADABLE)).astype(
@@ -210,7 +193,7 @@ class Auditor:
             self._run(rows, wanted, radius, judged)
         return judged
 
-    def _run_folded(self, network: Network, rows: PromisedRows, judged: Judged) -> None:
+    def _run_folded(self, network: Network, rows: Overview, judged: Judged) -> None:
         """Decide by the stored points wherever rounding cannot have made the difference; the rest stays undecided."""
         asked = np.flatnonzero(judged.codes == UNREADABLE)
         if asked.size:
@@ -220,7 +203,7 @@ class Auditor:
             judged.margin[asked[clear]] = margin[clear]
             judged.codes[asked[clear]] = np.where(kept, KEPT, BROKEN)[clear]
 
-    def _run(self, rows: PromisedRows, wanted: Ints, radius: bool, judged: Judged) -> None:
+    def _run(self, rows: Overview, wanted: Ints, radius: bool, judged: Judged) -> None:
         """Run the model on what it reads of some promises, of which those that are certain stay so."""
         model = self.newcomer.decision
         readable = np.ones(len(wanted), dtype=np.bool_)
@@ -291,13 +274,10 @@ class Auditor:
                 and old.forest.same_structure(model.forest)
                 and old.score.names == model.score.names
             )
+        elif isinstance(kind, PlausibleChanges | None):
+            kind, fits = measured_along(kind), isinstance(model, Network)
         else:
-            kind = (
-                PlausibleChanges(1.0)
-                if isinstance(kind, PlausibleChanges | None)
-                else PlausibleShift(0.0)
-            )
-            fits = not why_no_radius(model, kind)
+            kind, fits = PlausibleShift(0.0), True
         return radius_of_points(Model(model), points, targets, kind).lower if fits else np.nan
 
     def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, Bools]:

@@ -210,7 +210,8 @@ def promise_expiry(
     ----------
     radius
         Certified radii around the *last* model of the history, distances between parameters: what
-        ``audit(..., radius=True)`` gives as ``radius_left`` for promises under `PlausibleChanges`. Or the promises:
+        ``audit(..., radius=True)`` gives as ``radius_left`` for promises under `PlausibleChanges` whose biases may
+        move: a radius with fixed biases is no distance between models whose biases moved. Or the promises:
         what `explain` returned, or a `Ledger`; then no radius is needed, and the history is one of models, which may be
         a generator of them.
     history

@@ -24,7 +24,6 @@ from holdfast.generators import explain
 from holdfast.generators._reading import space_for
 from holdfast.generators._recourse import added_column
 from holdfast.importers import load_model
-from holdfast.scale._audit import audit_batch, judge_with, read_auditors
 from holdfast.verify import certified_radius, certify, prepare
 from holdfast.verify._inputs import read_targets
 from holdfast.verify._verdict import spelled_out
@@ -46,7 +45,7 @@ def over_batches(
     Parameters
     ----------
     verb
-        "certify", "certified_radius", "explain" or "audit", whose batches are of what `Ledger.export` writes.
+        "certify", "certified_radius" or "explain".
     model
         Anything that the verb takes.
     like
@@ -58,7 +57,6 @@ def over_batches(
     options
         The other arguments of the verb, such as ``target=1, changes=hf.PlausibleChanges(0.02)``. For "certify",
         `factuals` is what the names of columns begin with that hold each row's factual: ``"was_"`` for ``was_income``.
-        "audit" takes the ledger as an option; it is read here and now, and by no worker.
 
     Examples
     --------
@@ -88,14 +86,9 @@ def over_batches(
         _ = signature.bind(model, X=None, **options)
     except TypeError as error:
         raise InvalidInputError(f"options: expected those of {verb}, got: {error}") from error
-    if verb == "audit":
-        asked = {name: options.pop(name) for name in ("space", "threshold") if name in options}
-        options["ledger"] = read_auditors(model, options["ledger"], **asked)
-        names: Any = example.columns
-    else:
-        loaded, space = load_model(model, options.get("threshold")), options.get("space")
-        _ = read_targets(loaded.classifier, options["target"], 1)
-        names = (loaded.feature_names or ()) if space is None else space.names
+    loaded, space = load_model(model, options.get("threshold")), options.get("space")
+    _ = read_targets(loaded.classifier, options["target"], 1)
+    names: Any = (loaded.feature_names or ()) if space is None else space.names
     aside = tuple(name for name in keep if name not in names)
     if verb == "explain":
         people = example.drop(columns=list(aside))
@@ -362,20 +355,10 @@ def _explain(model: Any, options: dict[str, Any]) -> Answer:
     return answer
 
 
-def _audit_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
-    columns: Columns = {"status": "str", "margin": float}
-    return columns | {"radius_left": float} if options.get("radius") else columns
-
-
 _VERBS = {
     "certify": _Verb(certify, _certify_columns, _certify, spelled_out),
     "certified_radius": _Verb(
         certified_radius, lambda *_: {"radius_lower": float, "radius_upper": float}, _radius
-    ),
-    "audit": _Verb(
-        audit_batch,
-        _audit_columns,
-        lambda _, options: judge_with(options["ledger"], options.get("radius", False)),
     ),
     "explain": _Verb(explain, _explain_columns, _explain),
 }

@@ -110,10 +110,12 @@ class Margins:
         self.engine = Engine(classifier, PlausibleChanges(1e-300)) if network else None  # type: ignore[arg-type]
         # How far the sums of trees whose library adds in an order of its own may be from ours.
         self.spare = 0.0
-        if isinstance(classifier, TreeEnsemble) and not classifier.forest.ordered:
-            self.spare = (
-                0.0 if classifier.score.shares else 4.0 * float(classifier.forest.rounding().max())
-            )
+        if isinstance(classifier, TreeEnsemble):
+            votes, forest = classifier.score, classifier.forest
+            if not (votes.shares or forest.ordered):
+                self.spare = 4.0 * float(forest.rounding().max())
+            # A library holds its own probability, which it rounds, against a threshold.
+            self.spare += votes.doubt if votes.off else 0.0
 
     def each(self, points: Floats, target: int) -> Pair:
         """The margin over each rival, (n, k), and how far rounding may have carried any of them, (n,)."""

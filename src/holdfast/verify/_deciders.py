@@ -52,6 +52,22 @@ class MovingThreshold:
         """Today's model, at today's threshold."""
         return self.model.classifier
 
+    def hardest(self, target: int) -> float:
+        """The threshold in the range that a point of this class has to pass, whatever today's threshold is."""
+        assert self.changes.threshold is not None
+        return self.changes.threshold[target]
+
+    def check_today(self, target: int) -> None:
+        """Refuse a range in which every threshold is easier than today's, where the range alone would be searched."""
+        own, hardest = self.model.threshold or HALF, self.hardest(target)
+        assert isinstance(own, float)
+        if own > hardest if target == 1 else own < hardest:
+            raise InvalidInputError(
+                f"threshold: today's is {own:g}, which is harder than every threshold from "
+                "{:g} to {:g}; ".format(*self.changes.threshold or ())
+                + f"let the range of Closest reach {own:g}, or take RNCE"
+            )
+
 
 Decider = Engine | ClosedForm | MovingThreshold
 
@@ -78,21 +94,16 @@ def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
     if not isinstance(decider, MovingThreshold):
         return decider
     model = decider.model
-    changes = decider.changes
     wanted = np.unique(np.asarray(targets))
     if wanted.size != 1:
         raise InvalidInputError(
             "target: expected one class for all rows where the threshold may move, got several"
         )
-    own = model.threshold or HALF
-    assert isinstance(own, float)
-    assert changes.threshold is not None
-    low, high = changes.threshold
-    hardest = max(own, high) if int(wanted[0]) == 1 else min(own, low)
-    # All three are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
+    # Thresholds are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
     trained = replace(model, classifier=model.trained, threshold=None, as_trained=None)
-    settled = decider_for(trained.at(hardest), changes.moving(None), decider.device)
+    at_hardest = trained.at(decider.hardest(int(wanted[0])))
+    settled = decider_for(at_hardest, decider.changes.moving(None), decider.device)
     assert not isinstance(settled, MovingThreshold)
     # What is stated is about all of the thresholds.
-    settled.changes = changes
+    settled.changes = decider.changes
     return settled

@@ -76,8 +76,15 @@ class PreparedTarget:
         network, self.convert, self.chunk = engine.network, engine.convert, engine.chunk
         self.margins = list(margins)
         layers = [Layers.of(network, engine.box, margin) for margin in margins]
-        # What bounds the rounding of any of the margins: the greatest of each.
-        self.norms = np.max([one.norms for one in layers], axis=0).tolist()
+        # A lone logit is a margin itself.
+        alone = network.n_outputs == 1
+        logits = [
+            Layers.of(network, engine.box, Margin.of(network, k, -1))
+            for k in range(0 if alone else network.n_outputs)
+        ]
+        # What bounds the rounding of any of the margins, and of the logits whose difference it is.
+        # A margin below zero by more is lost in every order of these sums, so that its counter-model replays.
+        self.norms = np.max([one.norms for one in (*layers, *logits)], axis=0).tolist()
         parts = [(layer.weight.T, layer.bias) for layer in layers[0].hidden]
         output = np.concatenate([one.margin.weight for one in layers])
         parts.append((output.T, np.concatenate([one.margin.bias for one in layers])))

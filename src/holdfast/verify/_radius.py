@@ -190,7 +190,9 @@ def radius_of_points(
     if kind.threshold is not None:
         if n:
             # At the hardest threshold; what is decided there is decided about a model like any other.
-            model = Model(toward(decider_for(model, kind), targets).classifier)
+            at_hardest = toward(decider_for(model, kind), targets).model
+            assert at_hardest is not None
+            model = at_hardest
         kind = kind.moving(None)
     decider: Decider
     if isinstance(kind, PlausibleChanges):
