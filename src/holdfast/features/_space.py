@@ -38,6 +38,7 @@ from holdfast.features._grid import VariableGrid
 from holdfast.features._kinds import Direction, Name, Ranks
 from holdfast.features._notes import Notes, ReasonCode
 from holdfast.features._pipeline import features_from_pipeline
+from holdfast.features._remarks import remark_on_labels, remark_on_rules
 from holdfast.features._repair import repair
 from holdfast.features._rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features._schema import Schema
@@ -145,7 +146,7 @@ class FeatureSpace(Shown):
         kinds: dict[str, Orders] = {"categorical": categorical, "integer": integer}
         kinds |= {"ordinal": ordinal, "binary": binary, "continuous": continuous}
         features = features_from_frame(frame, kinds, missing, scale, encoding, constraints)
-        return cls(features)._noted(constraints, frame.columns)
+        return cls(features)._noted(constraints, frame.columns)._remarked(frame)
 
     @classmethod
     def from_schema(
@@ -226,7 +227,7 @@ class FeatureSpace(Shown):
                 f"expected to repeat the pipeline's transform bit for bit, got other values for {names}; "
                 "if the table is float32, convert it to float64"
             )
-        return space
+        return space._remarked(frame)
 
     def constrained(
         self,
@@ -283,6 +284,13 @@ class FeatureSpace(Shown):
             self.rules if rules is None else parse_rules(rules),
             self.notes.updated(notes),
         )
+
+    def _remarked(self, frame: pd.DataFrame) -> FeatureSpace:
+        """The same space, once it is said what looks like a mistake in the table."""
+        remark_on_labels(self.features)
+        if self.rules:
+            remark_on_rules(self.bound_rules, self.numbers(frame))
+        return self
 
     # ------------------------------------------------------------------ the columns and what is said about them
 
@@ -611,7 +619,7 @@ class FeatureSpace(Shown):
         """The cost weight of each variable."""
         weights = np.ones(self.n_variables)
         for feature in self.features:
-            weights[feature.places] = feature.cost
+            weights[feature.places] = feature.weights
         weights.setflags(write=False)
         return weights
 
