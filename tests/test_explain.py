@@ -338,7 +338,7 @@ def test_a_classifier_is_looked_at_again_once_a_pipeline_has_fitted_it_anew(monk
 
 def test_several_spaces_are_named_by_their_type():
     space = hf.FeatureSpace.from_frame(pd.DataFrame({"a": [0.0, 1.0]}))
-    with pytest.raises(InvalidInputError, match="^space: expected a FeatureSpace, got list$"):
+    with pytest.raises(InvalidInputError, match=r"^space: expected a FeatureSpace, got list$"):
         explain(NET, [[0.0]], target=1, generator=hf.MCE(), space=[space] * 3)
 
 
@@ -350,7 +350,9 @@ def test_values_that_the_table_never_shows_are_named():
     # A little outside is what new people are.
     explain(model, table.assign(age=[18, 78, 40]), **options)
     for wrong in (-4, 190):
-        with pytest.warns(HoldfastWarning, match=rf"'age' is {wrong} in row 1, .*\[19, 75\].* 1 val"):
+        with pytest.warns(
+            HoldfastWarning, match=rf"'age' is {wrong} in row 1, .*\[19, 75\].*1 here"
+        ):
             explain(model, table.assign(age=[20, wrong, 40]), **options)
     with pytest.raises(InvalidInputError, match=r"'amount' is 1000000000000 in row 2, .*18424\]"):
         explain(model, table.assign(amount=[300.0, 300.0, 1e12]), **options)

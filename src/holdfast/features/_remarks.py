@@ -69,8 +69,7 @@ def remark_on_people(features: Sequence[Feature], numbers: Floats, index: Any) -
         first, count = first or about, count + odd.size
     if count:
         _warn(
-            f"X: {first}: the table of the space has no such values. {count:,} values are outside; check them, since "
-            "the model may never have seen such people"
+            f"X: {first}. The model may never have seen such a value; check those outside the ranges ({count:,} here)"
         )
 
 
@@ -85,8 +84,8 @@ def remark_on_units(features: Sequence[Feature], numbers: Floats) -> None:
     if ranked and ranked[-1][0] >= _UNLIKE * ranked[0][0]:
         (least, small), (most, large) = ranked[0], ranked[-1]
         _warn(
-            f"space: the range of {large!r} is {most / least:,.0f} times that of {small!r}, but a change by 1 costs the "
-            "same in both, since no table says their ranges. Pass space=FeatureSpace.from_frame(X_train, "
+            f"space: the range of {large!r} is {most / least:,.0f} times that of {small!r}, but a change by 1 costs "
+            "the same in both, since no table says their ranges. Pass space=FeatureSpace.from_frame(X_train, "
             "scale='none'): its unit of cost is the range of each column"
         )
 

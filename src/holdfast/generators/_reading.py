@@ -83,8 +83,10 @@ def space_for(
 ) -> FeatureSpace:
     """The caller's space, or the one that a generator's advice is in without it."""
     if not isinstance(generator, Generator):
-        came = getattr(generator, "__name__", type(generator).__name__)
-        raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {came}")
+        raise InvalidInputError(
+            "generator: expected one such as RNCE(X_train), got "
+            f"{getattr(generator, '__name__', type(generator).__name__)}"
+        )
     return find_space(loaded, X, space, generator.example_table())
 
 
