@@ -85,8 +85,8 @@ def remark_on_units(features: Sequence[Feature], numbers: Floats) -> None:
         (least, small), (most, large) = ranked[0], ranked[-1]
         _warn(
             f"space: the range of {large!r} is {most / least:,.0f} times that of {small!r}, but a change by 1 costs "
-            "the same in both, since no table says their ranges. Pass space=FeatureSpace.from_frame(X_train, "
-            "scale='none'): its unit of cost is the range of each column"
+            "the same in both, since no space says their ranges; pass space=FeatureSpace.from_frame(X_train, "
+            "scale='none')"
         )
 
 
