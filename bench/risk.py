@@ -61,6 +61,8 @@ def world(name: str, actionability: str) -> World:
     if name == "breast_cancer":
         frame, labels = load_breast_cancer(return_X_y=True, as_frame=True)
         space, wanted = hf.FeatureSpace.from_frame(frame, scale="standard"), 1
+        # The page's costs are in standard deviations.
+        space = space.constrained(costs={one.name: one.span for one in space.features})
     else:
         data = hf.datasets.load(name, actionability=actionability)
         frame, labels, space, wanted = data.frame, data.target, data.space, data.wanted

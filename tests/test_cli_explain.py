@@ -68,11 +68,11 @@ def files(tmp_path, case):
     return tmp_path
 
 
-def run(files, *arguments, schema=True):
+def run(files, *arguments, schema=True, command="explain"):
     options = ["--model", "model.npz", "--data", "people.csv", "--target", "1", "--index", "person"]
     options += ["--candidates", "train.csv"] + (["--schema", "schema.json"] if schema else [])
     paths = [str(files / option) if "." in option else option for option in options]
-    return runner.invoke(app, ["explain", *paths, *map(str, arguments)])
+    return runner.invoke(app, [command, *paths, *map(str, arguments)])
 
 
 def people_of(files):
@@ -132,11 +132,14 @@ def test_rows_asks_for_the_first_who_need_it(files, case):
     assert "promises hold" not in result.output
 
 
+@pytest.mark.filterwarnings("always::holdfast.errors.HoldfastWarning")
 def test_without_a_schema_the_models_own_variables_move(files, case):
     result = run(
         files, "--drop", "granted", "--delta", DELTA, "--out", files / "recourse.csv", schema=False
     )
     assert result.exit_code == 0, result.output
+    assert "--schema: the range of 'c' is" in " ".join(result.output.split())
+    assert "`holdfast schema` writes one" in " ".join(result.output.split())
     written = read_table(files / "recourse.csv", index="person")
     expected = hf.explain(
         case.network,
@@ -171,6 +174,31 @@ def test_bad_input_is_one_line_and_exit_code_2(files, name):
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.output.replace("│", " ").split())
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("command", ["explain", "alternatives"])
+def test_a_key_that_comes_twice_is_named(files, command):
+    people = pd.read_csv(files / "people.csv")
+    pd.concat([people, people.iloc[[2]]]).to_csv(files / "people.csv", index=False)
+    result = run(files, "--delta", DELTA, command=command)
+    assert result.exit_code == 2
+    assert "expected each 'person' once, got 'p2' twice" in " ".join(result.output.split())
+
+
+def test_a_value_that_no_table_shows_is_refused_in_the_words_of_the_shell(files):
+    people = pd.read_csv(files / "people.csv")
+    people.assign(b=[1e12, *people["b"][1:]]).to_csv(files / "people.csv", index=False)
+    result = run(files, "--delta", DELTA)
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    assert "column 'b' is 1000000000000 in row 0 ('p0'), outside its range [-100, 100]" in said
+    assert "--range 'b=LOW:HIGH'" in said
+
+
+def test_without_changes_it_says_that_nothing_is_certified(files):
+    result = run(files)
+    assert result.exit_code == 0, result.output
+    assert "Nothing is certified" in result.output
 
 
 def test_methods_that_need_candidates_say_so(files):

@@ -95,9 +95,8 @@ def test_a_schema_is_what_the_pipeline_does_and_what_a_person_can(files, lender)
     space = hf.FeatureSpace.from_schema(files / "schema.json")
     expected = hf.FeatureSpace.from_pipeline(
         pipeline, table[["income", "age", "job", "contract"]], immutable=["age"], ordinal={"job": JOBS},
-        increasing=["job"], ranges={"income": (None, 6000)}, steps={"income": 50}, rules=["income<=7000"],
-        allowed={"contract": [("temporary", "permanent")]},
-    )  # fmt: skip
+        increasing=["job"], steps={"income": 50}, allowed={"contract": [("temporary", "permanent")]},
+    ).constrained(ranges={"income": (None, 6000)}, rules=["income<=7000"])  # fmt: skip
     np.testing.assert_array_equal(space.encode(table), expected.encode(table))
     assert space.constrained(protected=[]).to_dict(notes=False) == expected.to_dict(notes=False)
     assert space.protected == ("sex",)
@@ -195,6 +194,20 @@ def test_a_table_alone_gives_a_schema(files):
     space = hf.FeatureSpace.from_schema(files / "plain.json")
     assert space.names == ("income", "age", "job", "contract", "sex")
     assert space["income"].scaling.affine() == (1.0, 0.0)
+
+
+@pytest.mark.filterwarnings("always::holdfast.errors.HoldfastWarning")
+def test_a_schema_is_not_overwritten_unasked(files):
+    line = "schema --data train.csv --index id --label paid --out plain.json"
+    run(files, line)
+    (files / "plain.json").write_text("edited", encoding="utf-8")
+    assert "--overwrite replaces it" in run(files, line, 2)
+    assert (files / "plain.json").read_text(encoding="utf-8") == "edited"
+    assert "of 600 rows of the table break it" in run(files, f"{line} --overwrite --rule age<=70")
+    space = hf.FeatureSpace.from_schema(files / "plain.json")
+    # From one end of its range to the other a column costs 1, though nothing is scaled.
+    income = space["income"]
+    assert income.weights[0] * (income.upper - income.lower) == pytest.approx(1.0)
 
 
 def test_order_given_later_leaves_the_encoding_as_it_is(lender):
@@ -377,7 +390,7 @@ def test_errors_name_options(files, line):
             "expected a column 'gone' for --label",
         ),
         (
-            "schema --data train.csv --protected gone --out s.json",
+            "schema --data train.csv --index id --protected gone --out s.json",
             "--protected: expected columns of the table",
         ),
         ("schema --data train.csv --scale big --out s.json", "--scale: expected one of"),

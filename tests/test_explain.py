@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import holdfast as hf
-from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.errors import HoldfastError, HoldfastWarning, InvalidInputError
 from holdfast.generators import NNCE, RNCE, Generator, Proposals, explain
 from holdfast.importers import Model, load_model
 from recourse_cases import make_case
@@ -334,6 +334,38 @@ def test_a_classifier_is_looked_at_again_once_a_pipeline_has_fitted_it_anew(monk
 
 
 # ------------------------------------------------------------------ bad input
+
+
+def test_several_spaces_are_named_by_their_type():
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"a": [0.0, 1.0]}))
+    with pytest.raises(InvalidInputError, match=r"^space: expected a FeatureSpace, got list$"):
+        explain(NET, [[0.0]], target=1, generator=hf.MCE(), space=[space] * 3)
+
+
+def test_values_that_the_table_never_shows_are_named():
+    table = pd.DataFrame({"age": [19, 75, 40], "amount": [250.0, 18_424.0, 3000.0]})
+    space = hf.FeatureSpace.from_frame(table, steps={"amount": 50})
+    model = hf.Network([[[1.0, -1.0]]], [[-0.2]])
+    options = {"target": 1, "changes": None, "generator": hf.MCE(), "space": space}
+    # A little outside is what new people are.
+    explain(model, table.assign(age=[18, 78, 40]), **options)
+    for wrong in (-4, 190):
+        with pytest.warns(
+            HoldfastWarning, match=rf"'age' is {wrong} in row 1, .*\[19, 75\].*1 here"
+        ):
+            explain(model, table.assign(age=[20, wrong, 40]), **options)
+    with pytest.raises(InvalidInputError, match=r"'amount' is 1000000000000 in row 2, .*18424\]"):
+        explain(model, table.assign(amount=[300.0, 300.0, 1e12]), **options)
+
+
+def test_units_that_are_far_apart_are_named_where_no_table_says_the_ranges():
+    X = pd.DataFrame({"income": [0.0, 40_000.0, 90_000.0], "rate": [0.1, 0.2, 0.3]})
+    model = hf.Network([[[1e-5, -1.0]]], [[-0.5]])
+    options = {"target": 1, "changes": None, "generator": hf.MCE()}
+    with pytest.warns(HoldfastWarning, match=r"'income' is 450,000 times that of 'rate'.*space="):
+        explain(model, X, **options)
+    explain(model, X, space=hf.FeatureSpace.from_frame(X, scale="none"), **options)
+
 
 ONES = NNCE(np.ones((1, 2)))
 BAD = {

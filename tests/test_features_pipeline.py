@@ -187,3 +187,39 @@ def test_other_refusals(people: pd.DataFrame) -> None:
     passed = ColumnTransformer([("all", "passthrough", ["job"])]).fit(people)
     with pytest.raises(InvalidInputError, match="'job'"):
         FeatureSpace.from_pipeline(passed, people)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [StandardScaler()],
+        [MinMaxScaler((-1, 1))],
+        [RobustScaler()],
+        [MaxAbsScaler()],
+        [SimpleImputer(add_indicator=True), StandardScaler()],
+    ],
+    ids=lambda steps: " ".join(type(step).__name__ for step in steps) or "none",
+)
+def test_a_scaler_does_not_change_the_cost(steps: list[Any], people: pd.DataFrame) -> None:
+    frame = people.drop(columns="id").astype({"months": float})
+    given = {}
+    if len(steps) > 1:
+        frame.loc[1000:1010, "months"] = np.nan
+        given = {"missing": {"months": frame["months"].mean()}}
+    numbers = make_pipeline(*steps) if steps else "passthrough"
+    encoder = ColumnTransformer(
+        [
+            ("numbers", numbers, NUMBERS),
+            ("labels", OneHotEncoder(), ["job", "sex"]),
+            ("school", OrdinalEncoder(categories=[["low", "mid", "high"]]), ["school"]),
+            ("owner", "passthrough", ["owner"]),
+        ]
+    ).fit(frame)
+    own = {"ordinal": {"school": ["low", "mid", "high"]}, "costs": {"months": 3.0}}
+    piped = FeatureSpace.from_pipeline(encoder, frame, **own, ranges={"income": (0, 99_000)})
+    plain = FeatureSpace.from_frame(frame, **own, ranges={"income": (0, 99_000)}, **given)
+    assert piped.n_variables == plain.n_variables
+    other = frame.sample(frac=1.0, random_state=0).set_index(frame.index)
+    np.testing.assert_allclose(piped.cost_l1(other, frame), plain.cost_l1(other, frame), rtol=1e-12)
+    assert FeatureSpace.from_dict(piped.to_dict()) == piped

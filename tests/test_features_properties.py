@@ -273,7 +273,7 @@ def test_if_the_factual_obeys_the_rules_so_does_the_projection(seed: int) -> Non
         for d in set(directions) - {"free"}
     }
     try:
-        space = FeatureSpace.from_frame(people, rules=rules, steps={"d": 0.1}, **groups)
+        space = FeatureSpace.from_frame(people, steps={"d": 0.1}, **groups).constrained(rules=rules)
     except InvalidInputError:
         # Rules at random may leave nothing; then, at least, nobody in the table obeys them.
         assert not people.eval(" and ".join(f"({rule})" for rule in rules)).any()

@@ -172,7 +172,9 @@ def test_repaired_rows_end_on_the_edge_of_the_rule() -> None:
     """The smallest move that meets a rule whose factors are no binary fractions, not a retreat to the factual."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((2000, 3)), columns=["a", "b", "c"]) * [3.0, 70.0, 11.0]
-    space = FeatureSpace.from_frame(frame, rules="0.1*a + 0.7*b <= 3*c + 0.3", scale="standard")
+    space = FeatureSpace.from_frame(frame, scale="standard").constrained(
+        rules="0.1*a + 0.7*b <= 3*c + 0.3"
+    )
     factual = pd.DataFrame({"a": [1.0], "b": [1.0], "c": [9.0]})
     handed_out = space.decode(space.project(space.encode(frame), factual))
     broken = ~space.satisfied(frame, factual)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.errors import FileFormatError, HoldfastWarning, InvalidInputError
 from holdfast.features import Direction, FeatureSpace, Kind
 
 
@@ -425,3 +425,44 @@ def test_settled_points_are_those_of_settle(scale: str):
     people = space.rows(table)
     np.testing.assert_array_equal(space.project(points, people), space.project(points, table))
     np.testing.assert_array_equal(space.satisfied(points, people), space.satisfied(points, table))
+
+
+@pytest.mark.parametrize("scale", ["minmax", "standard", "none"])
+def test_the_unit_of_cost_is_the_range(people: pd.DataFrame, scale: str) -> None:
+    frame = people[["age", "savings", "owner"]].assign(late=[0.1, 0.4, np.nan], same=7.0)
+    space = FeatureSpace.from_frame(frame, scale=scale, missing=["late"])
+    # From one end of its range to the other, each column costs as much; so does the flag of a gap.
+    ends = frame.assign(age=[20, 60, 60], savings=[0.0, 4000.0, 4000.0], late=[0.1, 0.4, 0.4])
+    assert space.weights @ np.abs(space.encode(ends)[1] - space.encode(ends)[0]) == pytest.approx(4)
+    own, other = frame.iloc[[0]], frame.iloc[[0]].assign(savings=1000.0)
+    cost = [0.25 / space.n_variables]
+    assert space.cost_l1(other, own).tolist() == pytest.approx(cost)
+    # A narrower range changes what is possible and not what it costs.
+    narrow = space.constrained(ranges={"savings": (0, 1500)})
+    assert narrow.cost_l1(other, own).tolist() == pytest.approx(cost)
+    assert FeatureSpace.from_dict(narrow.to_dict()).cost_l1(other, own).tolist() == pytest.approx(
+        cost
+    )
+    declared = FeatureSpace.from_frame(
+        frame, scale=scale, missing=["late"], ranges={"savings": (0, 8000)}
+    )
+    assert declared.cost_l1(other, own).tolist() == pytest.approx([cost[0] / 2])
+
+
+def test_a_column_of_very_many_labels_is_named() -> None:
+    tail = pd.DataFrame({"tailnum": [f"N{i}" for i in range(300)], "distance": range(300)})
+    with pytest.warns(HoldfastWarning, match=r"'tailnum': 300 labels become 300 variables.*out"):
+        FeatureSpace.from_frame(tail)
+
+
+def test_a_rule_that_rows_break_is_counted(people: pd.DataFrame) -> None:
+    with pytest.warns(HoldfastWarning, match=r"'age >= 40': 1 of 3 rows of the table break it"):
+        FeatureSpace.from_frame(people[["age", "savings"]], rules="age >= 40")
+
+
+def test_a_truth_value_is_no_number(people: pd.DataFrame) -> None:
+    space = FeatureSpace.from_frame(people[["age", "savings", "owner"]])
+    assert space.encode(people)[0, 2] == 1.0
+    for wrong in (people.assign(age=True), people.assign(age=[20, True, 30])):
+        with pytest.raises(InvalidInputError, match=r"'age': expected numbers, got True in row"):
+            space.encode(wrong)

@@ -334,7 +334,7 @@ def test_the_page_for_an_auditor(visit, page: Path, context) -> None:  # noqa: F
         "real refits",
         "ab" * 32,
         "RNCE with candidates of 400 rows",
-        "Cost: the mean absolute change",
+        "Cost: the mean change",
     ):
         assert words in text
     assert violations(shown) == []

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 import xgboost
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
 import holdfast as hf
 from holdfast.datasets import make_loans
@@ -146,3 +146,33 @@ def test_a_hair_is_put_into_words() -> None:
     space = hf.FeatureSpace.from_frame(pd.DataFrame({"late": [0.0, 2.0, 5.0]}))
     before, after = pd.DataFrame({"late": [2.0]}), pd.DataFrame({"late": [1.9999999403953552]})
     assert "from 2 to just below 2" in str(space.describe_change(before, after))
+
+
+@pytest.mark.parametrize("generator", [hf.Closest(), hf.RNCE(LOANS)], ids=["Closest", "RNCE"])
+def test_a_scaler_in_the_pipeline_changes_no_advice(generator: Any) -> None:
+    advice = []
+    for scaler in ("passthrough", StandardScaler(), MinMaxScaler()):
+        before = make_column_transformer(
+            (make_pipeline(SimpleImputer(), scaler), NUMBERS),
+            (OneHotEncoder(sparse_output=False), WORDS),
+        )
+        trees = HistGradientBoostingClassifier(max_iter=10, random_state=0)
+        model = make_pipeline(before, trees).fit(LOANS, Y)
+        people = LOANS[model.predict(LOANS) == 0].head(12)
+        for space in (
+            hf.FeatureSpace.from_frame(LOANS),
+            hf.FeatureSpace.from_frame(LOANS, scale="none"),
+            hf.FeatureSpace.from_pipeline(model, LOANS),
+        ):
+            changes = hf.TreeChanges(leaves=0.005)
+            advice.append(
+                hf.explain(
+                    model, people, target=1, changes=changes, generator=generator, space=space
+                )
+            )
+    for result in advice:
+        assert result.found.all()
+        np.testing.assert_allclose(result.cost_l1, advice[0].cost_l1, atol=1e-5)
+        if isinstance(generator, hf.Closest):
+            assert (result.optimality_gap <= 1e-9).all()
+            assert (result.counterfactuals["housing"] == people["housing"]).all()

@@ -96,9 +96,9 @@ def _random_space(rng: np.random.Generator) -> tuple[hf.FeatureSpace, pd.DataFra
     rules = ["a + b <= 1.5"] if rng.random() < 0.3 else []
     try:
         space = hf.FeatureSpace.from_frame(
-            table, categorical=categorical, ranges=ranges, steps=step, costs=costs, rules=rules,
+            table, categorical=categorical, ranges=ranges, steps=step, costs=costs,
             scale=str(rng.choice(["minmax", "none"])), **options,
-        )  # fmt: skip
+        ).constrained(rules=rules)  # fmt: skip
     except hf.HoldfastError:
         # The rule does not go with the ranges.
         return _random_space(rng)

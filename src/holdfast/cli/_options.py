@@ -26,6 +26,7 @@ from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._wording import in_options
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.features._remarks import remark_on_rules
 from holdfast.importers import Model, read_model
 
 BAD_INPUT = 2
@@ -288,8 +289,8 @@ class Constraints:
         Texts, "RULE", 'A linear rule between columns, "debt <= 2 * income"; may be repeated.'
     ] = None
 
-    def over(self, space: hf.FeatureSpace) -> hf.FeatureSpace:
-        """The space with these constraints."""
+    def over(self, space: hf.FeatureSpace, table: Any = None) -> hf.FeatureSpace:
+        """The space with these constraints; rules that rows of the table break are named."""
         ordered = {
             column: _labels(space, column, text.split(","))
             for column, text in _pairs(self.order, "--order COLUMN=LABEL,LABEL,...")
@@ -311,10 +312,13 @@ class Constraints:
             for column, text in _pairs(self.step, "--step COLUMN=NUMBER")
         }
         given: Any = {"ordinal": ordered, "allowed": allowed, "ranges": ranges, "steps": steps}
-        return space.constrained(
+        own = space.constrained(
             immutable=self.immutable or (), increasing=self.increasing or (), decreasing=self.decreasing or (),
             fillable=self.fillable or (), rules=(*space.rules, *(self.rule or ())), **given,
         )  # fmt: skip
+        if own.rules and table is not None:
+            remark_on_rules(own.bound_rules, own.numbers(table))
+        return own
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

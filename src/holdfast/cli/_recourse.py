@@ -56,7 +56,8 @@ class Searching(Constraints):
             )
         people = others if frame is None else frame
         generator = make_generator(self.method, others)
-        return generator, self.over(find_space(loaded, people, space, others)), others
+        known = find_space(loaded, people, space, others)
+        return generator, self.over(known, people if others is None else others), others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,7 @@ class Asked(Points, Searching):
         self, batches: Iterable[pd.DataFrame], space: hf.FeatureSpace
     ) -> Iterator[pd.DataFrame]:
         """The same, batch by batch; where nobody is without the class, the first few who have it."""
+        batches = self._once(batches)
         if self.rows is None:
             yield from batches
             return
@@ -106,6 +108,18 @@ class Asked(Points, Searching):
                 return
         if left == self.rows and first is not None:
             yield first.head(left)
+
+    def _once(self, batches: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        """The same batches; a key that comes twice is refused."""
+        seen = set[object]()
+        for frame in batches:
+            for key in () if self.index is None else frame.index:
+                if key in seen:
+                    raise InvalidInputError(
+                        f"{self.data}: expected each {self.index!r} once, got {key!r} twice"
+                    )
+                seen.add(key)
+            yield frame
 
 
 @command
@@ -133,6 +147,10 @@ def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
         say(f"{counts.robust:,} of these promises hold under {changes.every_model}.")
         if changes.chance is not None:
             say(f"Measured, not proven: {changes.chance}.")
+    else:
+        say(
+            "Nothing is certified: the next model may reject this advice. Add --delta, --margin or --changes."
+        )
     counts.show(seconds, certified=changes is not None)
     if found < n:
         show_shares(counts.reasons, "no answer because")
@@ -154,10 +172,6 @@ def alternatives(
     space = question["space"]
     people = question["X"]
     names = list(space.names)
-    if not people.index.is_unique:
-        raise InvalidInputError(
-            f"{asked.data}: expected each {people.index.name!r} once, got repeated ones"
-        )
     started = time.perf_counter()
     result = find_alternatives(**question, n_answers=answers)
     seconds = time.perf_counter() - started

@@ -47,13 +47,21 @@ def schema(
         "COLUMN",
         "A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
     ] = None,
+    overwrite: Annotated[
+        bool, "Replace the file at --out, with all that was edited in it."
+    ] = False,
 ) -> None:
     """What each column is, how the model reads it and what a person can change, as a file to be edited."""
     tables.check_output(out, table=False)
+    if out.exists() and not overwrite:
+        raise InvalidInputError(
+            f"--out: {out} is there already, and may have been edited; --overwrite replaces it"
+        )
     frame = reading.table_in(data)
     if label is not None:
         frame = frame.drop(columns=tables.column_of(frame, label, data, "--label").name)
-    space = limits.over(_space(frame, None if model is None else reading.model_in(model), scale))
+    loaded = None if model is None else reading.model_in(model)
+    space = limits.over(_space(frame, loaded, scale), frame)
     others = [str(name) for name in frame.columns if name not in space.names]
     if unknown := [name for name in protected or () if name not in frame.columns]:
         raise InvalidInputError(f"--protected: expected columns of the table, got {unknown[0]!r}")

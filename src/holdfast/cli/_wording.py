@@ -33,6 +33,8 @@ _SCHEMA = "`holdfast schema` writes one from the model and a table"
 # What one would write in Python, and what that is in a shell.
 _PHRASES = {
     r"pass space=FeatureSpace\.from_pipeline\(pipeline, X_train\)": _SCHEMA,
+    r"pass space=FeatureSpace\.from_frame\(X_train, scale='none'\)": _SCHEMA,
+    r"ranges=\{'(.*)': \.\.\.\}": r"--range '\1=LOW:HIGH'",
     r"derive the space from the pipeline with FeatureSpace\.from_pipeline\(pipeline, X\)": _SCHEMA,
     r"pass the pipeline as the model, with space=FeatureSpace\.from_pipeline\(pipeline, X\)": (
         "give the whole pipeline as --model"

@@ -173,18 +173,40 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
     """The feature with its scaling: by its range, by mean and standard deviation, or none; 0/1 codes stay 0/1."""
     if scale not in SCALES:
         raise InvalidInputError(f"scale: expected one of {list(SCALES)}, got {scale!r}")
-    if scale == "none" or feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
+    if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
         return feature
+    if scale == "none":
+        return spanned(feature, numbers)
     if scale == "minmax":
-        low = feature.lower if np.isfinite(feature.lower) else float(numbers.min())
-        high = feature.upper if np.isfinite(feature.upper) else float(numbers.max())
-        shift, width = low, high - low
+        shift, high = _ends(feature, numbers)
+        width = high - shift
+        if not np.isfinite(shift):
+            raise InvalidInputError(
+                f"column {feature.name!r}: a schema without 'min' and 'max' has no range to scale by; "
+                "add them, or pass scale='none'"
+            )
     else:
         shift = float(numbers.mean())
         width = float(numbers.std())
     if not (np.isfinite(width) and width > 0.0):
         width = 1.0
-    return replace(feature, scaling=Scaling((("subtract", shift), ("divide", width))))
+    scaling = Scaling((("subtract", shift), ("divide", width)))
+    return spanned(replace(feature, scaling=scaling), numbers)
+
+
+def spanned(feature: Feature, numbers: Floats) -> Feature:
+    """The feature with its range as its unit of cost, whatever its scaling; with the unit 1 where it has no range."""
+    if feature.n_codes:
+        return feature
+    low, high = feature.scaling.apply(np.array(_ends(feature, numbers))).tolist()
+    return replace(feature, span=high - low) if 0.0 < high - low < np.inf else feature
+
+
+def _ends(feature: Feature, numbers: Floats) -> tuple[float, float]:
+    """The ends of the range that is declared; of the table's where it has none."""
+    low = feature.lower if np.isfinite(feature.lower) else float(numbers.min(initial=np.inf))
+    high = feature.upper if np.isfinite(feature.upper) else float(numbers.max(initial=-np.inf))
+    return low, high
 
 
 def placed(

@@ -107,6 +107,15 @@ def column_numbers(series: pd.Series, name: Name, storage: Storage) -> Floats:
     return numbers
 
 
+def refuse_truth(series: pd.Series, name: Name) -> None:
+    """Refuse True and False in a column of numbers."""
+    for row, value in enumerate(series):
+        if isinstance(value, bool | np.bool_):
+            raise InvalidInputError(
+                f"column {name!r}: expected numbers, got {bool(value)} in {row_words(row, series.index)}"
+            )
+
+
 def column_codes(series: pd.Series, name: Name, categories: Sequence[Label]) -> Floats:
     """The position in `categories` of each of the column's labels."""
     positions = dict(zip(categories, range(len(categories)), strict=True))

@@ -16,12 +16,13 @@ import pandas as pd
 
 from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast.errors import InvalidInputError
-from holdfast.features._columns import Storage, column_codes, column_numbers
+from holdfast.features._columns import Storage, column_codes, column_numbers, refuse_truth
 from holdfast.features._grid import Grid
 from holdfast.features._kinds import Direction, Kind, Label, Name
 from holdfast.features._scaling import Scaling, hold
 
 _LABELLED_ONLY = (Kind.CATEGORICAL, Kind.BINARY)
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,10 @@ class Feature:
     fillable
         Whether a missing value may become a known one. A known one never becomes missing.
     cost
-        The weight of this column in `FeatureSpace.cost_l1`.
+        The weight of this column in `FeatureSpace.cost_l1`: the cost of a change over its whole range.
+    span
+        For a column of numbers: the unit of its cost, which is its range, on the scale of its variable. 1 where the
+        range is not known.
     unit
         For texts: "USD", "percent", "years".
     """
@@ -86,6 +90,7 @@ class Feature:
     flags: tuple[tuple[int, float, float], ...] = ()
     fillable: bool = False
     cost: float = 1.0
+    span: float = 1.0
     unit: str = ""
     scaling: Scaling = field(default=Scaling(), repr=False)
     storage: Storage = field(default=Storage(), repr=False)
@@ -102,6 +107,7 @@ class Feature:
                 f"a range with lower <= upper, got [{self.lower}, {self.upper}]",
             ),
             (0.0 <= self.cost < math.inf, f"a cost weight >= 0, got {self.cost}"),
+            (0.0 < self.span < math.inf, f"a range > 0 as the unit of cost, got {self.span}"),
             (self.step is None or 0.0 < self.step < math.inf, f"a step > 0, got {self.step}"),
             (whole, f"a whole step for whole numbers, got {self.step}"),
             (
@@ -187,6 +193,31 @@ class Feature:
         return np.append(block.min(axis=0), known), np.append(block.max(axis=0), known)
 
     @cached_property
+    def weights(self) -> Floats:
+        """The cost of a change by 1 at each of its places: `cost` over the width of the column's range there.
+
+        The width of a 0/1 variable of a label is 1, so another label costs twice `cost`.
+        """
+        width = 1.0 if self.one_hot else float(np.ptp(self.blocks)) if self.n_codes else self.span
+        widths = np.array([width] * len(self.variables) + [abs(b - a) for _, a, b in self.flags])
+        # A scaler's rounding makes no unit of its own; a column with one value has no width.
+        widths[(np.abs(widths - 1.0) < _ROUNDING) | (widths == 0.0)] = 1.0
+        return self.cost / widths
+
+    @cached_property
+    def ranged(self) -> bool:
+        """Whether the unit of its cost is its range; else it is 1, as no table says the range."""
+        known = self.span != 1.0 or bool(self.n_codes or self.scaling.operations)
+        return known or self.upper - self.lower <= 1.0 + _ROUNDING
+
+    @cached_property
+    def width(self) -> float:
+        """The width of the range that is the unit of cost, in the column's units."""
+        if self.scaling.linear and not self.edges:
+            return self.span * self.scaling.affine()[0]
+        return self.upper - self.lower
+
+    @cached_property
     def moves(self) -> Bools:
         """Whether a person with the first label, or in the first bin, may get to the second, (n_codes, n_codes)."""
         codes = np.arange(self.n_codes)
@@ -238,6 +269,8 @@ class Feature:
             return numbers
         if self.labelled:
             return column_codes(series, self.name, self.categories)
+        if series.dtype.kind in "bO" and 1.0 < self.upper - self.lower < math.inf:
+            refuse_truth(series, self.name)
         return column_numbers(series, self.name, self.storage)
 
     def restore(self, numbers: Floats) -> Any:

@@ -34,7 +34,13 @@ from sklearn.preprocessing import (
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import InvalidInputError
-from holdfast.features._build import Orders, check_frame, column_feature, declared_kinds
+from holdfast.features._build import (
+    Orders,
+    check_frame,
+    column_feature,
+    declared_kinds,
+    spanned,
+)
 from holdfast.features._columns import plain_label
 from holdfast.features._constraints import FeatureConstraints, constrain
 from holdfast.features._curves import FUNCTIONS
@@ -113,7 +119,11 @@ def features_from_pipeline(
             told = tuple((i, float(known[i]), float(gone[i])) for i in flags)
             feature = replace(feature, missing=tuple(gone[own].tolist()), flags=told)
         drafts.append(feature)
-    return constrain(drafts, constraints), _production_values(preprocessing, frame)
+    features = tuple(
+        spanned(feature, np.array([draft.lower, draft.upper]))
+        for feature, draft in zip(constrain(drafts, constraints), drafts, strict=True)
+    )
+    return features, _production_values(preprocessing, frame)
 
 
 def _feature(

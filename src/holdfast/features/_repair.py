@@ -56,9 +56,9 @@ def _meet(features: Sequence[Feature], terms: RuleTerms, numbers: Floats, own: F
         for column, coefficient in zip(terms.columns, terms.coefficients, strict=True):
             feature = features[column]
             option = _move(feature, terms, column, float(coefficient), rows, mine)
-            change = np.abs(feature.encode(option) - feature.encode(rows[:, column])).sum(axis=1)
+            change = np.abs(feature.encode(option) - feature.encode(rows[:, column]))
             options.append(_with(rows, column, option))
-            costs.append(np.where(terms.holds(options[-1]), feature.cost * change, np.inf))
+            costs.append(np.where(terms.holds(options[-1]), change @ feature.weights, np.inf))
             gains.append(np.abs(coefficient * (option - rows[:, column])))
         enough = np.isfinite(np.min(costs, axis=0))
         choice = np.where(enough, np.argmin(costs, axis=0), np.argmax(gains, axis=0))

@@ -58,7 +58,7 @@ _HELP = {
     "ordered": "true: the categories stand from low to high, in the order of this file, and may go up or down",
     "allowed": 'the moves that are possible, [["temporary", "permanent"], ...]; without it, every one',
     "fillable": "true: a person whose value is missing can state it",
-    "cost, unit": "how much a change counts; what numbers are counted in",
+    "cost, unit": "what a change over the whole range costs, 1 for each column at first; what numbers are counted in",
     "label, words": 'what people call the column and its values: {"en": "housing", "de": "Wohnen"}, {"A151": "rented"}',
     "protected, reason": 'true: never named to a person; {"code": "38", "text": "Cards used too much"}',
     "rules": 'linear rules between columns: ["debt <= 2 * income"]',

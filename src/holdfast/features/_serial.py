@@ -22,7 +22,7 @@ def feature_to_dict(feature: Feature) -> Document:
     """Only str, bool, int, finite float, None, list and dict; floats survive JSON to the last bit."""
     usual = tuple(range(len(feature.variables) - feature.n_codes, len(feature.variables)))
     # What most columns do not have is left out.
-    absent: Document = {"values": (), "edges": (), "allowed": None, "missing": ()}
+    absent: Document = {"values": (), "edges": (), "allowed": None, "missing": (), "span": 1.0}
     absent |= {"cells": usual if feature.one_hot else ()}
     absent |= {} if feature.missing else {"flags": (), "fillable": False}
     entry = {one.name: getattr(feature, one.name) for one in fields(feature)}
@@ -43,7 +43,13 @@ def feature_from_dict(entry: Mapping[str, Any]) -> Feature:
         "kind": Kind(entry["kind"]),
         "direction": Direction(entry.get("direction", Direction.FREE)),
     }
-    for key, nothing in (("lower", -math.inf), ("upper", math.inf), ("step", None), ("cost", 1.0)):
+    for key, nothing in (
+        ("lower", -math.inf),
+        ("upper", math.inf),
+        ("step", None),
+        ("cost", 1.0),
+        ("span", 1.0),
+    ):
         known[key] = nothing if entry.get(key) is None else float(entry[key])
     known["scaling"] = Scaling(_frozen(entry.get("scaling", ())))
     known["storage"] = Storage(**{key: _frozen(value) for key, value in storage.items()})

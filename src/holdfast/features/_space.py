@@ -38,6 +38,7 @@ from holdfast.features._grid import VariableGrid
 from holdfast.features._kinds import Direction, Name, Ranks
 from holdfast.features._notes import Notes, ReasonCode
 from holdfast.features._pipeline import features_from_pipeline
+from holdfast.features._remarks import remark_on_labels, remark_on_rules
 from holdfast.features._repair import repair
 from holdfast.features._rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features._schema import Schema
@@ -132,7 +133,7 @@ class FeatureSpace(Shown):
             Labels from low to high, ``{"education": ["low", "mid", "high"]}``; or names of whole-number columns.
         scale
             "minmax": [0, 1] over the range; "standard": mean 0 and standard deviation 1 over the table; "none".
-            Categorical and binary variables are 0/1 in any case.
+            Categorical and binary variables are 0/1 in any case. Costs are the same under each; see `cost_l1`.
         encoding
             "onehot": one variable per category. "binary": a single 0/1 variable for columns with two categories. Or
             one of the two for some columns: ``{"sex": "binary"}``.
@@ -140,12 +141,12 @@ class FeatureSpace(Shown):
             Columns that may have no value, or what to fill in for the model where they have none (the median unless
             said otherwise); a variable of its own tells the model that it is so.
         **constraints
-            Those of `constrained`; ranges that are given are also what "minmax" scales by.
+            Those of `constrained`; ranges that are given are also what "minmax" scales by, and the unit of cost.
         """
         kinds: dict[str, Orders] = {"categorical": categorical, "integer": integer}
         kinds |= {"ordinal": ordinal, "binary": binary, "continuous": continuous}
         features = features_from_frame(frame, kinds, missing, scale, encoding, constraints)
-        return cls(features)._noted(constraints, frame.columns)
+        return cls(features)._noted(constraints, frame.columns)._remarked(frame)
 
     @classmethod
     def from_schema(
@@ -226,7 +227,7 @@ class FeatureSpace(Shown):
                 f"expected to repeat the pipeline's transform bit for bit, got other values for {names}; "
                 "if the table is float32, convert it to float64"
             )
-        return space
+        return space._remarked(frame)
 
     def constrained(
         self,
@@ -250,7 +251,7 @@ class FeatureSpace(Shown):
         steps
             ``{"income": 250}``: changed values are multiples of 250.
         costs
-            Weights in `cost_l1`, 1 where not given.
+            Weights in `cost_l1`: the cost of a change over a column's whole range, 1 where not given.
         rules
             Linear rules between columns in raw units, ``["months_in_job <= months_of_history"]``, in place of those
             there are.
@@ -283,6 +284,13 @@ class FeatureSpace(Shown):
             self.rules if rules is None else parse_rules(rules),
             self.notes.updated(notes),
         )
+
+    def _remarked(self, frame: pd.DataFrame) -> FeatureSpace:
+        """The same space, once it is said what looks like a mistake in the table."""
+        remark_on_labels(self.features)
+        if self.rules:
+            remark_on_rules(self.bound_rules, self.numbers(frame))
+        return self
 
     # ------------------------------------------------------------------ the columns and what is said about them
 
@@ -515,9 +523,13 @@ class FeatureSpace(Shown):
         return fine
 
     def cost_l1(self, table: Table, factuals: Table) -> Floats:
-        """The mean absolute change over the model's variables, each times its column's weight.
+        """The mean change over the model's variables, in units of each column's range, times its column's weight.
 
-        ``sum_v weight_v |x'_v - x_v| / n_variables``: with all weights 1 (the default) this is the paper's.
+        ``sum_v weight_v |x'_v - x_v| / n_variables``, where weight_v is the column's ``cost`` (1 by default) over the
+        width of its range in v. So a cost of 0.03 says: on average each variable moves by 3% of its range. The range is
+        that of the table that the space was made of, or the declared one; the scaler does not matter. Another label
+        moves two variables from 0 to 1 or back. Without a known range the unit is 1. For variables in [0, 1] this is
+        the paper's cost.
         """
         points = self.points(table)
         own = self.points(factuals, points.shape[0])
@@ -608,10 +620,10 @@ class FeatureSpace(Shown):
 
     @cached_property
     def weights(self) -> Floats:
-        """The cost weight of each variable."""
+        """The cost of a change of each variable by 1."""
         weights = np.ones(self.n_variables)
         for feature in self.features:
-            weights[feature.places] = feature.cost
+            weights[feature.places] = feature.weights
         weights.setflags(write=False)
         return weights
 

@@ -15,6 +15,7 @@ from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._columns import Storage
+from holdfast.features._remarks import remark_on_people, remark_on_units
 from holdfast.generators._base import Generator, Task
 from holdfast.importers import Model, load_model
 from holdfast.verify._deciders import decider_for
@@ -37,6 +38,9 @@ def read_question(
     loaded = load_model(model, threshold)
     space = space_for(loaded, X, space, generator)
     task = read_people(loaded, space.as_frame(X), space, target=target, changes=changes)
+    features, numbers = task.space.features, task.people.numbers
+    remark_on_people(features, numbers, task.frame.index)
+    remark_on_units(features, numbers)
     return replace(
         task,
         seed=whole_number(seed, "seed", least=0),
@@ -79,7 +83,10 @@ def space_for(
 ) -> FeatureSpace:
     """The caller's space, or the one that a generator's advice is in without it."""
     if not isinstance(generator, Generator):
-        raise InvalidInputError(f"generator: expected one such as RNCE(X_train), got {generator!r}")
+        raise InvalidInputError(
+            "generator: expected one such as RNCE(X_train), got "
+            f"{getattr(generator, '__name__', type(generator).__name__)}"
+        )
     return find_space(loaded, X, space, generator.example_table())
 
 
@@ -93,7 +100,7 @@ def find_space(
     """
     if space is not None:
         if not isinstance(space, FeatureSpace):
-            raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
+            raise InvalidInputError(f"space: expected a FeatureSpace, got {type(space).__name__}")
         known = loaded.classifier
         if isinstance(known, Network) and space.n_variables != known.n_features:
             raise InvalidInputError(

@@ -65,7 +65,7 @@ class Recourse(Shown):
         Why a row has none, a `RecourseReason`: a sentence with a kind, "" where there is nothing to say. It starts with
         "proven: " where no answer can exist.
     cost_l1
-        The mean absolute change over the model's variables; nan where there is no answer.
+        The mean change over the model's variables, in units of each column's range; nan where there is no answer.
     verdict
         A `Verdict` for each answer; None where there is no answer, or no Δ to hold it against.
     optimality_gap

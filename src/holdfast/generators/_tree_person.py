@@ -213,7 +213,7 @@ class PersonChoices:
         else:
             options = _numbers(feature, own, asked.ends.get(i, np.zeros(0)), ruled)
         block = feature.encode(np.append(options.number, own))
-        cost = feature.cost * np.abs(block[:-1] - block[-1]).sum(axis=1)
+        cost = np.abs(block[:-1] - block[-1]) @ feature.weights
         stays = not np.isnan(own)
         if not options.number.size:
             return options

@@ -145,7 +145,7 @@ class AuditPlan:
         """What depends on all promises: how the new model compares with the models of their day."""
         batch = whole_number(batch, "batch", least=1)
         if space is not None and not isinstance(space, FeatureSpace):
-            raise InvalidInputError(f"space: expected a FeatureSpace, got {space!r}")
+            raise InvalidInputError(f"space: expected a FeatureSpace, got {type(space).__name__}")
         last, head = ledger.end
         promised = ledger.terms
         spans = [ledger.file.spans(terms.hash, last) for terms in promised]

@@ -67,7 +67,7 @@ class Newcomer:
             loaded = loaded.at(next(iter(known.values()), None))
         if space is not None and isinstance(loaded.classifier, Scored):
             raise InvalidInputError(
-                f"space: expected None for a model that reads the table itself, got {space!r}"
+                "space: expected None for a model that reads the table itself, got a FeatureSpace"
             )
         classifier, own = loaded.recorded
         trained = replace(

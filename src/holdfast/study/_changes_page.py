@@ -129,7 +129,9 @@ def _table(name: str, rows: int) -> Any:
     """A table, or a random part of it; breast_cancer standardised, the others as CARLA has them."""
     if name == "breast_cancer":
         X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-        return X, y, FeatureSpace.from_frame(X, scale="standard")
+        space = FeatureSpace.from_frame(X, scale="standard")
+        # The page's costs are in standard deviations.
+        return X, y, space.constrained(costs={one.name: one.span for one in space.features})
     data = public.load(name, actionability="carla", kinds="carla", progress=False)
     if rows >= len(data):
         return data

@@ -93,10 +93,12 @@ def facts_of(
 
 def cost_of(space: FeatureSpace) -> str:
     """What a cost is."""
-    weighted = ", weighted by column" if (np.asarray(space.weights) != 1.0).any() else ""
+    plain = [space.label(feature.name) for feature in space.features if not feature.ranged]
+    unit = f"; the unit of {', '.join(plain)} is 1, as no range is known" if plain else ""
+    weighted = "" if all(one.cost == 1.0 for one in space.features) else ", weighted by column"
     return (
-        f"The mean absolute change over the {space.n_variables} variables of the feature space, "
-        f"as it scales them{weighted}"
+        f"The mean change over the {space.n_variables} variables of the model, in units of each column's range"
+        f"{weighted}: at 0.03 each variable moves by 3% of its range on average{unit}"
     )
 
 
