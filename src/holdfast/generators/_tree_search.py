@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,9 +63,14 @@ class TreeSearch:
     """One person's search."""
 
     def __init__(
-        self, problem: Problem, offer: Offer, deadline: Deadline, ceiling: float = np.inf
+        self,
+        problem: Problem,
+        offer: Offer,
+        deadline: Deadline,
+        ceiling: float = np.inf,
+        walk: Callable[[], Iterable[Cells]] = tuple,
     ) -> None:
-        self.problem, self.offer, self.deadline = problem, offer, deadline
+        self.problem, self.offer, self.deadline, self.walk = problem, offer, deadline, walk
         self.best: Cells | None = None
         # Nothing at this cost or above is of interest; of what stays open the least cost; what is proven.
         self.cost, self.open, self.bound = ceiling, np.inf, 0.0
@@ -81,11 +86,12 @@ class TreeSearch:
         root = CellBox(0.0, low, high, np.arange(problem.tree.size))
         self.bound = min(self._reach(root), self.cost)
         radius = max(self.bound, _TINY) * _FIRST
-        while self.bound < self.cost * (1.0 - _PROVEN):
+        # What is open at a smaller radius proves no more, but there may be an answer further out.
+        further = self.bound < self.cost * (1.0 - _PROVEN)
+        while further:
             radius = np.inf if radius > problem.flat.sum() else radius
             radius = self.cost if radius * _NEAR >= self.cost else radius
-            if not self._tree(root, radius, any_will_do):
-                break
+            further = self._tree(root, radius, any_will_do)
             radius *= _GROWTH
         return self.best, min(self.bound, self.open, self.cost)
 
@@ -106,6 +112,9 @@ class TreeSearch:
         home = self.problem.home
         for power in _GREEDY if home.size else ():
             yield self._greedy(home, power)
+        for cells in self.walk() if self.best is None else ():
+            self._offered(cells)
+            yield self.best is not None
         for _ in range(_ROUNDS):
             if self.best is None or self.deadline.over:
                 return
@@ -121,7 +130,7 @@ class TreeSearch:
 
     def _greedy(self, start: Cells, power: float, without: int = -1) -> bool:
         problem, cells = self.problem, start.copy()
-        for _ in range(_MOST_MOVES):
+        for _ in range(0 if self.deadline.over else _MOST_MOVES):
             least, here = problem.profile(cells)
             if here > 0.0:
                 return self._cheaper(cells)
@@ -164,7 +173,6 @@ class TreeSearch:
         """Search all that costs less than the radius; whether to go on further out."""
         serial = itertools.count()
         heap = [(root.bound, next(serial), root)]
-        self.open = np.inf
         while heap:
             bound, _, box = heapq.heappop(heap)
             limit = min(self.cost, radius)
@@ -177,7 +185,7 @@ class TreeSearch:
                 if child.bound < min(self.cost, limit):
                     heapq.heappush(heap, (child.bound, next(serial), child))
         self.bound = max(self.bound, min(self.cost, radius, self.open))
-        return bool(radius < self.cost and self.open == np.inf)
+        return radius < self.cost
 
     def _look(self, box: CellBox, limit: float) -> list[CellBox]:
         """The parts that a box is split into; none where it is done with."""
