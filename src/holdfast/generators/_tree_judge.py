@@ -37,8 +37,10 @@ Mask = NDArray[np.bool_]
 _SAME = 1e-9
 # Where rounding takes a number to the wrong side of a threshold, it is moved on by so many of its last bits.
 _NUDGES = (0, 1, 2, 4, 16)
-# The share of the time that is left for splitting trees.
-_SPLITTING = 0.3
+# Shares of the time that is left: for splitting trees, then for a walk.
+_SPLITTING, _WALK = 0.3, 0.7
+# How far from being accepted a row is that breaks a rule.
+_FAR = 1e100
 
 
 @dataclass
@@ -53,8 +55,7 @@ class Worst:
 
     def pieces(self, deadline: Deadline) -> Pieces:
         """The boxes that trees fall into: as far as a share of the time allows; what time cut off is not kept."""
-        left = deadline.left()
-        until = deadline if left is None else deadline.within(_SPLITTING * left)
+        until = _share(deadline, _SPLITTING)
         pieces = self.known or pieces_of(
             self.forest, self.forms.worth, self.asked, self.n_columns, until
         )
@@ -161,9 +162,9 @@ class _Asking:
             if not self.space.rules:
                 return self.judge.margins(points)
             fine = self.space.satisfied(points, self.person.take(np.zeros(len(points), np.intp)))
-            return np.where(fine, self.judge.margins(points), -np.inf)
+            return np.where(fine, self.judge.margins(points), -_FAR)
 
-        return TreeWalk(self.problem, margin, self.deadline).answers()
+        return TreeWalk(self.problem, margin, _share(self.deadline, _WALK)).answers()
 
     def __call__(self, cells: Cells) -> tuple[float, bool]:
         """What the cheapest accepted row of a choice costs, and whether there is none cheaper in it."""
@@ -223,6 +224,12 @@ class _Asking:
             return True
         read = self.space.numbers(decode(points))[0]
         return bool(((read == numbers) | (np.isnan(read) & np.isnan(numbers))).all())
+
+
+def _share(deadline: Deadline, share: float) -> Deadline:
+    """The end of a share of the time that is left."""
+    left = deadline.left()
+    return deadline if left is None else deadline.within(share * left)
 
 
 @dataclass

@@ -66,7 +66,7 @@ def filled_gaps(space: FeatureSpace, person: Rows) -> Iterator[frozenset[int]]:
     gone = [
         i
         for i, feature in enumerate(space.features)
-        if np.isnan(person.numbers[0, i]) and feature.fillable
+        if feature.fills and np.isnan(person.numbers[0, i])
     ]
     if len(gone) > _MOST_GAPS:
         raise InvalidInputError(

@@ -192,7 +192,11 @@ def _forked(
     share = _MOST_TOGETHER // max(1, front.node.size)
     most = np.clip(share, n_leaves, _MOST_BOXES * n_leaves)
     nodes, worst = front.node[:, None], np.full((front.node.size, worth.shape[1]), np.inf)
-    done, exact, count = [(front.take([]), worst[:0])], True, np.zeros(forest.n_trees, dtype=np.intp)
+    done, exact, count = (
+        [(front.take([]), worst[:0])],
+        True,
+        np.zeros(forest.n_trees, dtype=np.intp),
+    )
     while front.node.size:
         there = nodes >= 0
         leaf = there & forest.leaves[nodes]

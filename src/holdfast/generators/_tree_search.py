@@ -130,7 +130,9 @@ class TreeSearch:
 
     def _greedy(self, start: Cells, power: float, without: int = -1) -> bool:
         problem, cells = self.problem, start.copy()
-        for _ in range(0 if self.deadline.over else _MOST_MOVES):
+        for _ in range(_MOST_MOVES):
+            if self.deadline.over:
+                break
             least, here = problem.profile(cells)
             if here > 0.0:
                 return self._cheaper(cells)
@@ -159,7 +161,7 @@ class TreeSearch:
             least, _ = problem.profile(cells)
             more = problem.flat - problem.price(cells)[problem.column]
             good = np.flatnonzero((least > 0.0) & (more < -_TINY))
-            if not good.size:
+            if not good.size or self.deadline.over:
                 before = self.cost
                 if problem.cost(cells) < before:
                     self._offered(cells)
@@ -199,7 +201,7 @@ class TreeSearch:
         if single or (problem.margins(corner) > 0.0).all():
             settled = self._offered(corner)
             if single and not settled:
-                self.open = min(self.open, box.bound)
+                self.open = min(self.open, problem.cost(corner))
             if single or self.cost <= box.bound * (1.0 + _PROVEN):
                 return []
         if self._priced_out(box, limit):
