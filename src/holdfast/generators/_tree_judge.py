@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,6 @@ from holdfast.generators._tree_pieces import Pieces, pieces_of
 from holdfast.generators._tree_problem import Cells, Problem
 from holdfast.generators._tree_reading import Questions, TreeReader
 from holdfast.generators._tree_search import TreeSearch
-from holdfast.generators._tree_walk import TreeWalk
 from holdfast.milp._people import PointLimits
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._margins import least_margins
@@ -37,8 +36,8 @@ Mask = NDArray[np.bool_]
 _SAME = 1e-9
 # Where rounding takes a number to the wrong side of a threshold, it is moved on by so many of its last bits.
 _NUDGES = (0, 1, 2, 4, 16)
-# Shares of the time that is left: for splitting trees, then for a walk.
-_SPLITTING, _WALK = 0.3, 0.7
+# The share of the time that may go into splitting trees.
+_SPLITTING = 0.3
 # How far from being accepted a row is that breaks a rule.
 _FAR = 1e100
 
@@ -55,7 +54,7 @@ class Worst:
 
     def pieces(self, deadline: Deadline) -> Pieces:
         """The boxes that trees fall into: as far as a share of the time allows; what time cut off is not kept."""
-        until = _share(deadline, _SPLITTING)
+        until = deadline.share(_SPLITTING)
         pieces = self.known or pieces_of(
             self.forest, self.forms.worth, self.asked, self.n_columns, until
         )
@@ -146,7 +145,7 @@ class _Asking:
         """Search, and hold what was found against the judge; what only seemed to be an answer is none in the next."""
         while True:
             ceiling = self.cost - self.choices.apart
-            search = TreeSearch(self.problem, self, self.deadline, ceiling, self._walk)
+            search = TreeSearch(self.problem, self, self.deadline, ceiling, self.margins)
             best, bound = search.run(any_will_do=any_will_do)
             if best is None or best.tobytes() in self.known:
                 return bound
@@ -154,17 +153,14 @@ class _Asking:
             if settled and cost <= search.cost * (1.0 + _SAME):
                 return min(bound, cost)
 
-    def _walk(self) -> Iterator[Cells]:
-        """Choices that a walk finds, by asking the judge alone."""
-
-        def margin(cells: Cells) -> Floats:
-            points = self.space.encode_numbers(self.choices.numbers(cells))
-            if not self.space.rules:
-                return self.judge.margins(points)
-            fine = self.space.satisfied(points, self.person.take(np.zeros(len(points), np.intp)))
-            return np.where(fine, self.judge.margins(points), -_FAR)
-
-        return TreeWalk(self.problem, margin, _share(self.deadline, _WALK)).answers()
+    def margins(self, choices: Cells) -> Floats:
+        """How sure the cheapest row of each choice is to be accepted, as the judge says: above 0 it is."""
+        points = self.space.encode_numbers(self.choices.numbers(choices))
+        margins = self.judge.margins(points)
+        if not self.space.rules:
+            return margins
+        fine = self.space.satisfied(points, self.person.take(np.zeros(len(points), np.intp)))
+        return np.where(fine, margins, -_FAR)
 
     def __call__(self, cells: Cells) -> tuple[float, bool]:
         """What the cheapest accepted row of a choice costs, and whether there is none cheaper in it."""
@@ -224,12 +220,6 @@ class _Asking:
             return True
         read = self.space.numbers(decode(points))[0]
         return bool(((read == numbers) | (np.isnan(read) & np.isnan(numbers))).all())
-
-
-def _share(deadline: Deadline, share: float) -> Deadline:
-    """The end of a share of the time that is left."""
-    left = deadline.left()
-    return deadline if left is None else deadline.within(share * left)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,9 @@ _FIRST, _GROWTH, _NEAR = 1.3, 1.6, 1.25
 # How cost counts against gain when columns are changed one by one; how often, and how often again without one.
 _GREEDY = (1.0, 0.5, 0.0, 0.75)
 _MOST_MOVES, _ROUNDS = 40, 3
+# The share of the time for first answers; choices at random, the best of which is a start; and cells of a column that
+# are looked at where rows are asked about.
+_OPENING, _DRAWN, _SPREAD = 0.6, 256, 24
 # Passes over the columns of a box until nothing shrinks.
 _PASSES = 3
 # Steps that improve the prices.
@@ -68,9 +71,10 @@ class TreeSearch:
         offer: Offer,
         deadline: Deadline,
         ceiling: float = np.inf,
-        walk: Callable[[], Iterable[Cells]] = tuple,
+        margins: Callable[[Cells], Floats] | None = None,
     ) -> None:
-        self.problem, self.offer, self.deadline, self.walk = problem, offer, deadline, walk
+        self.problem, self.offer, self.deadline = problem, offer, deadline
+        self.margins, self.until, self.profile = margins, deadline, problem.profile
         self.best: Cells | None = None
         # Nothing at this cost or above is of interest; of what stays open the least cost; what is proven.
         self.cost, self.open, self.bound = ceiling, np.inf, 0.0
@@ -109,14 +113,17 @@ class TreeSearch:
 
     def _first_answers(self) -> Iterator[bool]:
         """Change the column with the best gain for its cost until it is enough; then again without one of those."""
-        home = self.problem.home
+        home, self.until = self.problem.home, self.deadline.share(_OPENING)
         for power in _GREEDY if home.size else ():
             yield self._greedy(home, power)
-        for cells in self.walk() if self.best is None else ():
-            self._offered(cells)
-            yield self.best is not None
+        if self.best is None and self.margins is not None and home.size:
+            # Where bounds promise too much, or too little at once, rows are asked about.
+            self.profile = self._sampled
+            drawn = self._drawn()
+            yield self._greedy(home, 1.0)
+            yield self._greedy(drawn[self.margins(drawn).argmax()], 1.0)
         for _ in range(_ROUNDS):
-            if self.best is None or self.deadline.over:
+            if self.best is None or self.until.over:
                 return
             before, base = self.cost, self.best
             for column in np.flatnonzero(base != home).tolist():
@@ -131,9 +138,9 @@ class TreeSearch:
     def _greedy(self, start: Cells, power: float, without: int = -1) -> bool:
         problem, cells = self.problem, start.copy()
         for _ in range(_MOST_MOVES):
-            if self.deadline.over:
+            if self.until.over:
                 break
-            least, here = problem.profile(cells)
+            least, here = self.profile(cells)
             if here > 0.0:
                 return self._cheaper(cells)
             paid = problem.price(cells)
@@ -158,16 +165,40 @@ class TreeSearch:
         """Bring columns back one by one as long as it is enough, then ask."""
         problem = self.problem
         while True:
-            least, _ = problem.profile(cells)
+            least, _ = self.profile(cells)
             more = problem.flat - problem.price(cells)[problem.column]
             good = np.flatnonzero((least > 0.0) & (more < -_TINY))
-            if not good.size or self.deadline.over:
+            if not good.size or self.until.over:
                 before = self.cost
                 if problem.cost(cells) < before:
                     self._offered(cells)
                 return self.cost < before
             place = good[more[good].argmin()]
             cells[problem.column[place]] = problem.cell[place]
+
+    def _sampled(self, cells: Cells) -> tuple[Floats, float]:
+        """As `Problem.profile`, of cells near by, ever further apart, and of some spread over each column."""
+        problem = self.problem
+        away = np.abs(problem.cell - cells[problem.column])
+        spread = np.maximum(problem.sizes // _SPREAD, 1)[problem.column]
+        asked = ((away & (away - 1)) == 0) | (problem.cell % spread == 0)
+        places = np.flatnonzero(asked | (problem.cell == problem.home[problem.column]))
+        rows = np.repeat(cells[None, :], places.size + 1, axis=0)
+        rows[np.arange(places.size), problem.column[places]] = problem.cell[places]
+        least = np.full(problem.flat.size, -np.inf)
+        assert self.margins is not None
+        *least[places], here = self.margins(rows)
+        return least, here
+
+    def _drawn(self) -> Cells:
+        """Choices at random, with as many columns changed as may be."""
+        problem, size = self.problem, (_DRAWN, self.problem.home.size)
+        rng = np.random.default_rng(0)
+        cells = (rng.random(size) * problem.sizes).astype(np.intp)
+        order = np.where(problem.stays, rng.random(size), -1.0).argsort(axis=1).argsort(axis=1)
+        return (
+            cells if problem.most is None else np.where(order < problem.most, cells, problem.home)
+        )
 
     # ------------------------------------------------------------------ the tree
 
