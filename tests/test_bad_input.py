@@ -442,8 +442,8 @@ def test_bars_on_radii_and_certificates_change_no_answer(
     quiet = hf.certified_radius(NETWORK, points, targets, norm=norm, progress=False)
     assert capsys.readouterr().err == ""
     watched = hf.certified_radius(NETWORK, points, targets, norm=norm, progress=True)
-    assert f"{len(points)}/{len(points)}" in capsys.readouterr().err
+    assert f"{len(points)} of {len(points)} (100%)" in capsys.readouterr().err
     np.testing.assert_array_equal([watched.lower, watched.upper], [quiet.lower, quiet.upper])
     certificates = hf.certify(NETWORK, points[:3], targets[:3], CHANGES)
     hf.write_certificates(certificates, tmp_path / "all.jsonl", progress=True)
-    assert "3/3" in capsys.readouterr().err
+    assert "3 of 3 (100%)" in capsys.readouterr().err

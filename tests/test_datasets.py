@@ -523,7 +523,7 @@ def test_a_bar_is_shown_on_request(server, wanted, tmp_path, capsys):
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "table.csv" in shown.err
-    assert "300000/300000" in shown.err
+    assert "300,000 of 300,000 (100%)" in shown.err
 
 
 @pytest.mark.parametrize("download", [True, False])

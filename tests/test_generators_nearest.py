@@ -153,6 +153,43 @@ def test_rnce_chooses_by_itself_and_answers_the_same(monkeypatch: pytest.MonkeyP
         pd.testing.assert_frame_equal(chosen.to_frame(), one_by_one.to_frame())
 
 
+def test_the_table_is_certified_once_for_whoever_has_no_near_answer(monkeypatch):
+    """Each of many people would have to be asked about each of many candidates."""
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"age": rng.integers(0, 3, 1500), "a": rng.random(1500)})
+    table["b"] = rng.random(1500)
+    space = FeatureSpace.from_frame(table, immutable=["age"])
+    network = hf.Network([[[0.5, 1.0, 1.0]]], [[-1.2]])
+    monkeypatch.setattr(rnce, "_NEAREST", 64)
+    asked, whole = [], []
+    project, certified = FeatureSpace.project, rnce.certify_points
+    monkeypatch.setattr(FeatureSpace, "project", lambda *a: asked.append(len(a[1])) or project(*a))
+    monkeypatch.setattr(
+        rnce, "certify_points", lambda *a, **k: whole.append(len(a[1])) or certified(*a, **k)
+    )
+    classes = network.predict(space.encode(table))
+    people, accepted = table[classes == 0].head(40), int((classes == 1).sum())
+    question = {"target": 1, "space": space}
+    for delta, robust in ((0.09, True), (0.5, False)):
+        asked.clear()
+        changes = hf.PlausibleChanges(delta)
+        chosen = hf.explain(network, people, generator=RNCE(table), changes=changes, **question)
+        assert whole.pop() == accepted
+        assert not whole
+        assert robust or sum(asked) == 64 * len(people)
+        every = hf.explain(
+            network,
+            people,
+            generator=RNCE(table, certified_candidates=False),
+            changes=changes,
+            **question,
+        )
+        assert chosen.found.tolist() == every.found.tolist()
+        assert chosen.found.any() == robust
+        for row in np.flatnonzero(~chosen.found):
+            assert "tried: the nearest 64, and all that are robust" in chosen.reason[row]
+
+
 def test_a_candidate_without_a_value_is_not_handed_out_as_it_is():
     table = pd.DataFrame({"a": [0.0, 1.0, np.nan], "b": [0.0, 1.0, 0.5]})
     free, gaps = (

@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.ensemble import GradientBoostingClassifier
 
 import holdfast as hf
+from holdfast.datasets import make_loans
 from holdfast.errors import InvalidInputError
 from holdfast.verify import _search
+from holdfast.verify._trees import MovingTrees
 from random_networks import random_network, random_points
 
 CHANGES = hf.PlausibleChanges(0.05)
@@ -31,6 +34,19 @@ def test_what_it_says_is_what_certify_says(outputs, norm):
     # Twice, with other targets in between: nothing of an earlier question is left.
     for target in (network.predict(X), 0, network.predict(X)):
         _same(prepared.certify(X, target), hf.certify(network, X, target, changes))
+
+
+def test_what_was_worked_out_from_trees_is_kept(monkeypatch):
+    frame = make_loans(300)
+    y, frame = frame.pop("accepted"), frame.select_dtypes("number").astype(float)
+    model = GradientBoostingClassifier(n_estimators=5, random_state=0).fit(frame, y)
+    space, changes = hf.FeatureSpace.from_frame(frame), hf.TreeChanges(leaves=0.01, thresholds=1.0)
+    prepared = hf.prepare(model, changes, space=space)
+    theirs = [hf.certify(model, part, 1, changes, space=space) for part in (frame, frame[5:9])]
+    monkeypatch.setattr(MovingTrees, "__init__", lambda *_: pytest.fail("made anew"))
+    ours = [prepared.certify(part, 1) for part in (frame, frame[5:9])]
+    for one, other in zip(ours, theirs, strict=True):
+        _same(one, other)
 
 
 def test_one_row_at_a_time_gives_the_verdicts_of_the_table():

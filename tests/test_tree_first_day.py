@@ -12,10 +12,16 @@ import pandas as pd
 import pytest
 import xgboost
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import holdfast as hf
 from holdfast.datasets import make_loans
@@ -81,6 +87,55 @@ def test_gaps_name_the_way_out() -> None:
     assert (certs.robust == (model.predict(X) == 1)).all()
     with pytest.raises(InvalidInputError, match=r"missing=\[...\] added"):
         hf.certify(model, X, 1, hf.TreeChanges())
+
+
+def test_an_immutable_gap_stays_although_it_may_be_filled_in() -> None:
+    X = LOANS[NUMBERS].astype(float)
+    X.loc[X.index[::5], "savings"] = np.nan
+    space = hf.FeatureSpace.from_frame(X, missing=["savings"], fillable=["savings"])
+    space = space.constrained(immutable=["savings"])
+    linear = LogisticRegression(max_iter=2000).fit(space.encode(X), Y)
+    models = (boosted(X), hf.TreeChanges(leaves=0.01)), (linear, hf.PlausibleChanges(0.001))
+    for model, changes in models:
+        table = X if isinstance(changes, hf.TreeChanges) else space.encode(X)
+        people = X[(model.predict(table) == 0) & X["savings"].isna()].head(4)
+        lower, upper = space.bounds_for(people)
+        stays = [f.name for f in space.features if (lower == upper)[:, f.places].all()]
+        assert stays == ["savings"]
+        for generator in (hf.Closest(), hf.RNCE(X), hf.NNCE(X)):
+            result = hf.explain(
+                model, people, target=1, changes=changes, generator=generator, space=space
+            )
+            assert result.found.all(), list(result.reason)
+            assert result.counterfactuals["savings"].isna().all()
+
+
+@pytest.mark.parametrize("kind", ["forest", "boosted", "by its scores"])
+def test_a_pipeline_may_drop_columns(kind: str) -> None:
+    before = make_column_transformer(
+        (StandardScaler(), ["income", "debt"]), (OrdinalEncoder(), ["employment"]), remainder="drop"
+    )
+    last = {
+        "forest": RandomForestClassifier(5, random_state=0),
+        "boosted": lightgbm.LGBMClassifier(n_estimators=8, verbose=-1, n_jobs=1),
+        "by its scores": KNeighborsClassifier(),
+    }[kind]
+    model = make_pipeline(before, last).fit(LOANS, Y)
+    space = hf.FeatureSpace.from_pipeline(model, LOANS)
+    assert list(space.names) == ["income", "debt", "employment"]
+    people = LOANS[model.predict(LOANS) == 0].head(3)
+    ways: list[Any] = [(hf.PlausibleShift(0.01), hf.RNCE(LOANS))]
+    if kind != "by its scores":
+        ways += [(hf.TreeChanges(leaves=0.001), hf.Closest()), (hf.PlausibleShift(0.01), hf.MCE())]
+    for changes, generator in ways:
+        result = hf.explain(
+            model, people, target=1, changes=changes, generator=generator, space=space
+        )
+        assert result.found.all(), list(result.reason)
+        advised = people.assign(**{name: result.counterfactuals[name] for name in space.names})
+        assert (model.predict(advised) == 1).all()
+        certificates = hf.certify(model, advised[list(space.names)], 1, changes, space=space)
+        assert certificates.verdict.tolist() == result.verdict.tolist()
 
 
 def test_a_witness_answers_for_the_callers_row(tmp_path: Path) -> None:

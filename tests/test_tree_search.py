@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
 import lightgbm
@@ -21,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder
 
 import holdfast as hf
+from holdfast.datasets import make_loans
 from holdfast.generators._tree_pieces import outer_boxes, pieces_of
 from holdfast.generators._tree_reading import Questions, TreeReader
 from tree_grids import compared, every_row
@@ -435,6 +437,55 @@ def test_a_time_limit_gives_a_true_gap() -> None:
             least = cheapest(model, space, denied.iloc[[i]], 1)
             assert np.isnan(result.lower_bound[i]) or result.lower_bound[i] <= least * (1.0 + 1e-9)
             assert not result.found[i] or result.cost_l1[i] >= least * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["boosted", "forest"])
+def test_thresholds_that_move_keep_to_the_time_limit(kind: str) -> None:
+    """Bands of thresholds that overlap cut trees into more boxes than can be made; advice comes all the same."""
+    X = make_loans(800)
+    y, numbers = X.pop("accepted"), X.select_dtypes("number").astype(float)
+    trees = {
+        "boosted": lightgbm.LGBMClassifier(n_estimators=40, verbose=-1, n_jobs=1),
+        "forest": RandomForestClassifier(15, random_state=0),
+    }
+    model = trees[kind].fit(numbers, y)
+    person = numbers[model.predict(numbers) == 0].head(1)
+    space = hf.FeatureSpace.from_frame(numbers, scale="none")
+    changes = hf.TreeChanges(leaves=0.001, thresholds=2.0)
+    began = time.process_time()
+    result = hf.explain(
+        model,
+        person,
+        target=1,
+        changes=changes,
+        space=space,
+        generator=hf.Closest(),
+        time_limit=0.3,
+    )
+    assert time.process_time() - began < 1.2
+    assert result.found[0], result.reason[0]
+    assert 0.0 < result.lower_bound[0] <= result.cost_l1[0]
+
+
+@pytest.mark.parametrize(
+    ("n_trees", "changes"),
+    [(4, hf.TreeChanges(shift=0.25)), (3, hf.TreeChanges(dropped=1))],
+    ids=["shift", "dropped"],
+)
+def test_a_tie_takes_nobody_their_advice(n_trees: int, changes: hf.Changes) -> None:
+    """Pure leaves and round shares tie exactly, and `certify` cannot say who wins: cheaper cells stay open."""
+    X = make_loans(400)
+    y, numbers = 1 - X.pop("accepted"), X.select_dtypes("number").astype(float)
+    model = RandomForestClassifier(n_trees, random_state=0).fit(numbers, y)
+    people = numbers[model.predict(numbers) == 1].head(2)
+    space = hf.FeatureSpace.from_frame(numbers, scale="none")
+    assert (hf.certify(model, numbers, 0, changes).verdict == hf.Verdict.UNKNOWN).any()
+    options: dict[str, Any] = {"target": 0, "changes": changes, "space": space}
+    closest = hf.explain(model, people, generator=hf.Closest(), time_limit=0.2, **options)
+    nearest = hf.explain(model, people, generator=hf.RNCE(numbers), **options)
+    assert nearest.found.all()
+    assert closest.found.all(), list(closest.reason)
+    assert (closest.lower_bound <= closest.cost_l1).all()
 
 
 def test_robust_alternatives_and_what_is_refused() -> None:

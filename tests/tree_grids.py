@@ -249,7 +249,7 @@ def _answer(
         )
         return
     cost, gap = full.cost_l1[i], full.optimality_gap[i]
-    yield "cheapest", below - TIGHT <= cost and (cost <= least + TIGHT or gap > 0.0), where
+    yield "cheapest", below - TIGHT <= cost and (cost <= least + TIGHT or rough), where
     yield "gap", not cost - below > gap * cost + TIGHT, where
     # Where trees are cut into few boxes, or `certify` does not know, a true gap may stay.
     yield "gap 0", gap == 0.0 or rough or below < least or cost == 0.0, where

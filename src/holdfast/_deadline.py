@@ -35,6 +35,11 @@ class Deadline:
             seconds if self.end is None else min(seconds, self.end - time.thread_time())
         )
 
+    def share(self, part: float) -> Deadline:
+        """The end of a part of the time that is left."""
+        left = self.left()
+        return self if left is None else Deadline.after(part * left)
+
     def left(self) -> float | None:
         """The seconds left, never below 0; None without a limit."""
         return None if self.end is None else max(self.end - time.thread_time(), 0.0)

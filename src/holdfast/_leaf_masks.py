@@ -20,8 +20,8 @@ from holdfast._forest import Forest
 
 Words = NDArray[Any]
 Places = Callable[[Floats], NDArray[np.intp]]
-# Tables are worth their making from so many rows on; so many rows are a chunk. The words of as many of them are looked
-# up at once as take so many bytes, which stay in the cache.
+# Tables are worth their making from so many rows on, all calls together; so many rows are a chunk. The words of as many
+# of them are looked up at once as take so many bytes, which stay in the cache.
 _ROWS, _CHUNK, _BYTES = 2048, 2048, 2**18
 # Numbers find their place between cuts through so many equal cells, if none holds more cuts than this.
 _CELLS, _MOST = 8192, 4
@@ -35,6 +35,7 @@ class Least:
 
     def __init__(self, forest: Forest, costs: Floats, low: Floats, high: Floats) -> None:
         self.forest, self.costs, self.low, self.high = forest, costs, low, high
+        self.met = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Tables are made anew.
@@ -42,7 +43,8 @@ class Least:
 
     def __call__(self, X: Floats) -> Iterator[tuple[slice, Floats]]:
         n = X.shape[0]
-        if n < _ROWS or self._tables is None:
+        self.met += n
+        if self.met < _ROWS or self._tables is None:
             yield from self.forest.least(X, self.costs, self.low, self.high)
             return
         # Chunk after chunk is written into the same places, which belong to this call alone: threads share the tables.

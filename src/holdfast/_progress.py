@@ -27,23 +27,23 @@ def progress_bar(
 ) -> Iterator[Advance]:
     """A bar on stderr and the function that moves it; by default from `long` rows on if stderr is a terminal.
 
-    Without a bar the function moves the one around it, which counts in batches, or does nothing; with `lines`, and no
-    terminal, it says now and then how far it is.
+    Where stderr is no terminal, such as in a log, a line says now and then how far the work is. Without a bar the
+    function moves the one around it, which counts in batches, or does nothing; with `lines` there is always one.
     """
-    if lines:
+    terminal = sys.stderr.isatty()
+    if lines or wanted or (wanted is None and terminal and total >= long):
         drawn = (
-            _bar(title, total, long) if sys.stderr.isatty() else nullcontext(_lines(title, total))
+            _bar(title, total, long * lines)
+            if terminal
+            else nullcontext(_lines(title, total, to_the_end=not lines))
         )
-        with drawn as move:
-            outer = _Outer(move)
-            with _around(outer.within):
-                yield outer.advance
-        return
-    if wanted is None:
-        wanted = total >= long and sys.stderr.isatty()
-    # Whoever is asked in turn would count the same rows again.
-    with _bar(title, total) if wanted else nullcontext(_AROUND[-1]) as move, _around(no_bar):
-        yield move
+    else:
+        drawn = nullcontext(_AROUND[-1])
+    with drawn as move:
+        outer = _Outer(move)
+        # Whoever is asked in turn would count the same rows again.
+        with _around(outer.within if lines else no_bar):
+            yield outer.advance if lines else move
 
 
 class _Outer:
@@ -92,7 +92,7 @@ def _bar(title: str, total: int, long: int = 0) -> Iterator[Advance]:
         yield lambda done: bar.advance(task, done)
 
 
-def _lines(title: str, total: int) -> Advance:
+def _lines(title: str, total: int, *, to_the_end: bool) -> Advance:
     started = said = time.monotonic()
     done = 0
 
@@ -100,12 +100,12 @@ def _lines(title: str, total: int) -> Advance:
         nonlocal said, done
         done += more
         now = time.monotonic()
-        if now - said >= _EVERY and 0 < done < total:
-            said = now
-            gone = now - started
-            left = gone * (total - done) / done
-            share = f"{done:,} of {total:,} ({done / total:.0%})"
-            sys.stderr.write(f"{title}: {share}, {gone:.0f} s; about {left:.0f} s to go\n")
+        ended = 0 < total <= done
+        if (more and to_the_end) if ended else now - said >= _EVERY:
+            said, gone = now, now - started
+            share = f"{done:,} of {total:,} ({done / total:.0%})" if total else f"{done:,}"
+            left = f"; about {gone * (total - done) / done:.0f} s to go" if 0 < done < total else ""
+            sys.stderr.write(f"{title}: {share}, {gone:.0f} s{left}\n")
             sys.stderr.flush()
 
     return advance

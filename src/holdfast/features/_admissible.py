@@ -55,7 +55,7 @@ def nearest(feature: Feature, block: Floats, own: Floats | None) -> Floats:
     numbers[~gone] = _nearest_known(feature, block[~gone], own[~gone])
     # A variable that says so is believed: what is filled in may be the very number that stands for a missing one.
     same = said if feature.flags else (block == feature.encode(own)).all(axis=1)
-    filled = gone & ~same & feature.fillable
+    filled = gone & ~same & feature.fills
     if filled.any():
         numbers[filled] = _nearest_known(feature, block[filled], None)
     return numbers

@@ -233,6 +233,11 @@ class Feature:
             moves = moves & [[(int(a), int(b)) in self.allowed for b in codes] for a in codes]
         return np.asarray(moves | (step == 0))
 
+    @property
+    def fills(self) -> bool:
+        """Whether a person whose value is missing may get one: an immutable column stays missing."""
+        return self.fillable and self.direction is not Direction.IMMUTABLE
+
     @cached_property
     def free(self) -> Feature:
         """The same column without limits on who may move where; its range and its grid stay."""

@@ -655,7 +655,7 @@ class FeatureSpace(Shown):
         for i, feature in enumerate(self.features):
             numbers = own.numbers[:, i]
             known = ~np.isnan(numbers)
-            if feature.fillable:
+            if feature.fills:
                 filled = np.ix_(~known, np.array(feature.places))
                 lower[filled] = np.minimum(lower[filled], feature.hull[0])
                 upper[filled] = np.maximum(upper[filled], feature.hull[1])

@@ -58,6 +58,7 @@ class NNCE(FromTable):
         for target, candidates in self.accepted(task).items():
             rows = np.flatnonzero(task.targets == target)
             nearest = walk(task, rows, candidates, task.deadline(rows.size), skip=self.skip)
+            task.advance(rows.size - len(nearest))
             proposals.fill(rows, nearest, why_none(task, target, candidates))
         return proposals
 

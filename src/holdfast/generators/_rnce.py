@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from holdfast._classifier import Classifier
 from holdfast._deadline import Deadline
 from holdfast._network import Bools, Floats
-from holdfast._progress import no_bar
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -33,6 +32,8 @@ from holdfast.verify._deciders import Decider, decider_for
 
 # How many candidates are certified at a time.
 _ROWS = 16_384
+# Beyond so many, each as far as the person's constraints allow, only those are met that are robust as they are.
+_NEAREST, _ALL = 2048, "certified_candidates=False tries every candidate"
 # To find a person's next candidate and to certify it takes about so many times as long as to certify one of a table.
 _DEARER = 4
 
@@ -98,8 +99,9 @@ class RNCE(FromTable):
     certified_candidates
         The paper's robustInit. False: meet the accepted candidates in order of distance and certify until one is
         robust. True: certify the whole table once; the robust candidates are met first, the others only where
-        constraints keep all of those from helping. By default the answers are those of False; the whole table is
-        certified as soon as that is less work, where constraints change no candidate, so that it makes no difference.
+        constraints keep all of those from helping. By default the answers are those of False among the nearest 2,048
+        candidates of each person; then the whole table is certified, once for all people, and only robust candidates
+        are met. Where constraints change no candidate, the table is certified as soon as that is less work.
     line_search
         The paper's optimal: move from the candidate back towards the person as far as Δ allows; categories are the
         candidate's or the person's.
@@ -171,14 +173,17 @@ class RNCE(FromTable):
             rows = np.flatnonzero(task.targets == target)
             none = why_none(task, target, *turns, holds=holds)
             some = any(map(len, turns))
-            chooses = (
-                self.certified_candidates is None
-                and len(turns) == 1
-                and turns[0].handed_out_as_they_are
-            )
-            most = len(turns[0]) // _DEARER if chooses else np.inf
-            found = walk(task, rows, turns[0], deadline, test=test, most=most)
+            chooses = self.certified_candidates is None and len(turns) == 1
+            as_they_are = chooses and turns[0].handed_out_as_they_are
+            chooses &= as_they_are or len(turns[0]) > _NEAREST
+            most = len(turns[0]) // _DEARER if as_they_are else np.inf
+            last = _NEAREST if chooses and not as_they_are else None
+            found = walk(task, rows, turns[0], deadline, test=test, most=most, last=last)
             later = turns[1:]
+            if last and task.changes is not None:
+                none += (
+                    f" (tried: the nearest {last:,}, and all that are robust as they are; {_ALL})"
+                )
             if chooses and len(found) < rows.size:
                 # Nobody needs the others, and they are not kept.
                 later = turns = (
@@ -187,7 +192,8 @@ class RNCE(FromTable):
             for others in later:
                 left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
                 if chooses or not others.handed_out_as_they_are:
-                    found |= walk(replace(task, advance=no_bar), left, others, deadline, test=test)
+                    found |= walk(task, left, others, deadline, test=test)
+            task.advance(rows.size - len(found))
             proposals.fill(rows, found, none + (" in time" if some and deadline.over else ""))
         if self.line_search:
             rows = np.flatnonzero(proposals.found)

@@ -181,6 +181,7 @@ class STCE(FromTable):
                 stable_until_first, Stability(task.classifier, target, noise, self.gamma), self.tau
             )
             nearest = walk(task, rows, candidates, task.deadline(rows.size), test=test)
+            task.advance(rows.size - len(nearest))
             holds = f"of stability {self.tau:g} or more"
             proposals.fill(rows, nearest, why_none(task, target, candidates, holds=holds))
         return proposals

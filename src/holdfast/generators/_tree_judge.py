@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast._classifier import Floats
 from holdfast._deadline import Deadline
+from holdfast._forest import Forest
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import EnsembleShift
 from holdfast.features import FeatureSpace
@@ -35,15 +36,31 @@ Mask = NDArray[np.bool_]
 _SAME = 1e-9
 # Where rounding takes a number to the wrong side of a threshold, it is moved on by so many of its last bits.
 _NUDGES = (0, 1, 2, 4, 16)
+# The share of the time that may go into splitting trees.
+_SPLITTING = 0.3
+# How far from being accepted a row is that breaks a rule.
+_FAR = 1e100
 
 
-@dataclass(frozen=True)
+@dataclass
 class Worst:
     """The worst that trees can become, over the columns of a space: what a search needs to know of a model and Δ."""
 
     asked: Questions
-    pieces: Pieces
     forms: LinearForms
+    forest: Forest
+    n_columns: int
+    known: Pieces | None = None
+
+    def pieces(self, deadline: Deadline) -> Pieces:
+        """The boxes that trees fall into: as far as a share of the time allows; what time cut off is not kept."""
+        until = deadline.share(_SPLITTING)
+        pieces = self.known or pieces_of(
+            self.forest, self.forms.worth, self.asked, self.n_columns, until
+        )
+        if not until.over:
+            self.known = pieces
+        return pieces
 
 
 @dataclass
@@ -60,6 +77,10 @@ class TreeJudge(Searcher):
         """Which points are accepted, and of which that is known for certain."""
 
     @abstractmethod
+    def margins(self, points: Floats) -> Floats:
+        """How sure each point is to be accepted: it is above 0."""
+
+    @abstractmethod
     def forms(self) -> LinearForms:
         """What each leaf adds at worst, over which cuts, and what may be taken off: see `LinearForms`."""
 
@@ -74,14 +95,15 @@ class TreeJudge(Searcher):
     ) -> tuple[Floats | None, float]:
         """As `Searcher.search`."""
         worst = self.worst(space, person)
+        pieces = worst.pieces(deadline)
         asking = _Asking(self, space, person, limits, deadline)
         bound = np.inf
         for filled in filled_gaps(space, person):
             choices = PersonChoices(space, person, worst.asked, filled)
             if not all(options.number.size for options in choices.options):
                 continue
-            problem = choices.problem(worst.asked, worst.pieces, worst.forms, limits.max_changed)
-            asking.turn_to(choices, problem, trusted=worst.pieces.exact and not space.rules)
+            problem = choices.problem(worst.asked, pieces, worst.forms, limits.max_changed)
+            asking.turn_to(choices, problem, trusted=pieces.exact and not space.rules)
             bound = min(bound, asking.run(any_will_do) + choices.apart)
             if any_will_do and asking.point is not None:
                 break
@@ -96,8 +118,7 @@ class TreeJudge(Searcher):
                 return worst
         reader, forms = TreeReader(self.ensemble, space, person), self.forms()
         asked = reader.questions(forms.low, forms.high)
-        pieces = pieces_of(self.ensemble.forest, forms.worth, asked, len(space.features))
-        worst = Worst(asked, pieces, forms)
+        worst = Worst(asked, forms, self.ensemble.forest, len(space.features))
         self.seen.append((space, reader, worst))
         return worst
 
@@ -118,17 +139,28 @@ class _Asking:
         """Ask about these choices from now on; the trees' own sums are taken for an answer where they are `trusted`."""
         self.choices, self.problem, self.trusted = choices, problem, trusted
         self.known: dict[bytes, tuple[float, bool]] = {}
+        self.unsure: set[bytes] = set()
 
     def run(self, any_will_do: bool) -> float:
         """Search, and hold what was found against the judge; what only seemed to be an answer is none in the next."""
         while True:
-            search = TreeSearch(self.problem, self, self.deadline, self.cost - self.choices.apart)
+            ceiling = self.cost - self.choices.apart
+            search = TreeSearch(self.problem, self, self.deadline, ceiling, self.margins)
             best, bound = search.run(any_will_do=any_will_do)
             if best is None or best.tobytes() in self.known:
                 return bound
             self.known[best.tobytes()] = cost, settled = self._asked(best)
             if settled and cost <= search.cost * (1.0 + _SAME):
                 return min(bound, cost)
+
+    def margins(self, choices: Cells) -> Floats:
+        """How sure the cheapest row of each choice is to be accepted, as the judge says: above 0 it is."""
+        points = self.space.encode_numbers(self.choices.numbers(choices))
+        margins = self.judge.margins(points)
+        if not self.space.rules:
+            return margins
+        fine = self.space.satisfied(points, self.person.take(np.zeros(len(points), np.intp)))
+        return np.where(fine, margins, -_FAR)
 
     def __call__(self, cells: Cells) -> tuple[float, bool]:
         """What the cheapest accepted row of a choice costs, and whether there is none cheaper in it."""
@@ -140,11 +172,17 @@ class _Asking:
         return self.known[key]
 
     def _asked(self, cells: Cells) -> tuple[float, bool]:
-        numbers = self.choices.numbers(cells)
+        margins = self.problem.margins(cells).tobytes()
+        if margins in self.unsure:
+            # A tie like one of which nobody can say who wins it: to ask again and again takes all the time.
+            return np.inf, False
+        numbers = self.choices.numbers(cells[None, :])[0]
         exact = self.space.encode_numbers(numbers[None, :])
         accepted, known = self.judge.judged(exact, self.deadline)
-        if known[0] and not accepted[0] and self._reads(exact, numbers):
-            return np.inf, True
+        if not accepted[0] and self._reads(exact, numbers):
+            # Whatever is in the same cells reads the same.
+            self.unsure |= set() if known[0] else {margins}
+            return np.inf, bool(known[0])
         if self.choices.breaks_rules(numbers, cells):
             return np.inf, True
         cheapest = self._cost(exact)
@@ -196,6 +234,10 @@ class TreesUnder(TreeJudge):
         return np.asarray(verdict == ROBUST), np.asarray(
             (verdict == ROBUST) | (verdict == NOT_ROBUST)
         )
+
+    def margins(self, points: Floats) -> Floats:
+        """The worst margins, from below."""
+        return np.asarray(self.decider.worst(points, self.target)[0])
 
     def forms(self) -> LinearForms:
         """The trees with their leaves, cuts and margins at their worst."""
@@ -250,6 +292,10 @@ class TreesToday(TreeJudge):
         if self.demand:
             fine = fine & (least_margins(self.ensemble, self.target, points) >= self.demand)
         return np.asarray(fine), np.ones(points.shape[0], dtype=np.bool_)
+
+    def margins(self, points: Floats) -> Floats:
+        """Today's margins."""
+        return least_margins(self.ensemble, self.target, points) - self.demand
 
     def forms(self) -> LinearForms:
         """The trees as they are."""

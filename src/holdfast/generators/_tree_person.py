@@ -66,7 +66,7 @@ def filled_gaps(space: FeatureSpace, person: Rows) -> Iterator[frozenset[int]]:
     gone = [
         i
         for i, feature in enumerate(space.features)
-        if np.isnan(person.numbers[0, i]) and feature.fillable
+        if feature.fills and np.isnan(person.numbers[0, i])
     ]
     if len(gone) > _MOST_GAPS:
         raise InvalidInputError(
@@ -139,11 +139,12 @@ class PersonChoices:
             self._fits if self.space.rules else _anything,
         )
 
-    def numbers(self, choice: Cells) -> Floats:
-        """The cheapest numbers of a choice, (columns of the space,)."""
-        numbers = np.array([options.number[options.home] for options in self.options])
-        for i, cell in zip(self.columns, choice.tolist(), strict=True):
-            numbers[i] = self.options[i].number[cell]
+    def numbers(self, choices: Cells) -> Floats:
+        """The cheapest numbers of each choice, (n, columns of the space)."""
+        home = np.array([options.number[options.home] for options in self.options])
+        numbers = np.repeat(home[None, :], len(choices), axis=0)
+        for i, cells in zip(self.columns, choices.T, strict=True):
+            numbers[:, i] = self.options[i].number[cells]
         return numbers
 
     def breaks_rules(self, numbers: Floats, choice: Cells) -> bool:

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast._classifier import Floats
+from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._forest import Forest
 from holdfast.generators._tree_reading import Questions
 
 Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-# A tree may fall into so many boxes for each of its leaves.
-_MOST_BOXES = 40
+# A tree may fall into so many boxes for each of its leaves, and all trees together into so many.
+_MOST_BOXES, _MOST_TOGETHER = 40, 2**17
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,19 @@ class _Front:
         return _Front(self.node[rows], self.low[rows], self.high[rows], self.gap[rows], among)
 
 
-def pieces_of(forest: Forest, worth: Floats, asked: Questions, n_columns: int) -> Pieces:
+def pieces_of(
+    forest: Forest,
+    worth: Floats,
+    asked: Questions,
+    n_columns: int,
+    deadline: Deadline = NO_LIMIT,
+) -> Pieces:
     """Boxes that each tree falls into; `worth` is what each leaf adds to a margin at worst, (nodes, rivals)."""
     both, start = _both_ways(forest, asked), _roots(forest, asked, n_columns)
     forked = np.isin(np.arange(forest.n_trees), forest.tree_of[both & (forest.tree_of >= 0)])
     done = _walk(forest, asked, start.take(~forked), ("left", "right"))
-    found, exact = [(done, worth[done.node])], True
-    for tree in np.flatnonzero(forked).tolist():
-        one = _Forked(forest, asked, worth, int(forest.roots[tree]))
-        found += one.boxes(start.take([tree]))
-        exact &= one.exact
+    split, value, exact = _forked(forest, asked, worth, start.take(forked), deadline)
+    found = [(done, worth[done.node]), (split, value)]
     return _pieces(forest, found, exact)
 
 
@@ -125,14 +129,14 @@ def _walk(forest: Forest, asked: Questions, front: _Front, ways: tuple[str, str]
         front = front.take(~leaf)
         if not front.node.size:
             return _joined(done)
-        left, right = (_part(asked, front, way) for way in ways)
+        left, right = (_part(asked, front, way)[0] for way in ways)
         left.node = forest.left[left.node].astype(np.intp)
         right.node = forest.right[right.node].astype(np.intp)
         front = _joined([left, right])
 
 
-def _part(asked: Questions, front: _Front, way: str) -> _Front:
-    """The part of each box that its node sends one way, where there is any.
+def _part(asked: Questions, front: _Front, way: str) -> tuple[_Front, Mask]:
+    """The part of each box that its node sends one way, where there is any; and where that is.
 
     "left" and "right": for certain; "may left" and "may right": perhaps; "both": either way.
     """
@@ -152,7 +156,7 @@ def _part(asked: Questions, front: _Front, way: str) -> _Front:
         r = rows[columns == column]
         codes[r] &= _ways(asked.left[column], asked.right[column], way)[:, nodes[r]].T
         fine[r] |= codes[r].any(axis=1)
-    return part.take(fine)
+    return part.take(fine), fine
 
 
 def _ways(left: Mask, right: Mask, way: str) -> Mask:
@@ -176,53 +180,55 @@ def _joined(fronts: list[_Front]) -> _Front:
     )
 
 
-class _Forked:
-    """A tree with questions that send some values both ways."""
+def _forked(
+    forest: Forest, asked: Questions, worth: Floats, front: _Front, deadline: Deadline
+) -> tuple[_Front, Floats, bool]:
+    """Boxes of trees with questions that send some values both ways, what each is worth, and whether that is exact.
 
-    def __init__(self, forest: Forest, asked: Questions, worth: Floats, root: int) -> None:
-        self.forest, self.asked, self.root, self.exact = forest, asked, root, True
-        order = [root]
-        for node in order:
-            order += [] if forest.feature[node] < 0 else self._below(node)
-        self.most = _MOST_BOXES * (len(order) + 1) // 2
-        # What the leaves below each node are worth at least and at most.
-        self.least = {node: worth[node] for node in order}
-        self.best = dict(self.least)
-        for node in reversed(order):
-            if forest.feature[node] >= 0:
-                left, right = self._below(node)
-                self.least[node] = np.minimum(self.least[left], self.least[right])
-                self.best[node] = np.maximum(self.best[left], self.best[right])
+    In every box some nodes are still to be followed, `nodes`, and the worst leaf that is reached is known, `worst`.
+    """
+    least, best = _below(forest, worth)
+    n_leaves = np.bincount(forest.tree_of[forest.leaves], minlength=forest.n_trees)
+    share = _MOST_TOGETHER // max(1, front.node.size)
+    most = np.clip(share, n_leaves, _MOST_BOXES * n_leaves)
+    nodes, worst = front.node[:, None], np.full((front.node.size, worth.shape[1]), np.inf)
+    done, exact, count = (
+        [(front.take([]), worst[:0])],
+        True,
+        np.zeros(forest.n_trees, dtype=np.intp),
+    )
+    while front.node.size:
+        there = nodes >= 0
+        leaf = there & forest.leaves[nodes]
+        worst = np.minimum(worst, np.where(leaf[:, :, None], worth[nodes], np.inf).min(axis=1))
+        # A subtree whose every leaf is better than what is reached for certain does not matter.
+        open_ = there & ~leaf & (least[nodes] < worst[:, None, :]).any(axis=2)
+        owner = forest.tree_of[front.node]
+        full = count + np.bincount(owner, minlength=forest.n_trees) > most
+        stop = ~open_.any(axis=1) | full[owner] | deadline.over
+        exact &= not open_[stop].any()
+        bound = np.where(open_[:, :, None], best[nodes], np.inf).min(axis=1)
+        done.append((front.take(stop), np.minimum(worst, bound)[stop]))
+        count += np.bincount(owner[stop], minlength=forest.n_trees)
+        nodes, worst, front = np.where(open_, nodes, -1)[~stop], worst[~stop], front.take(~stop)
+        # The open ones first.
+        nodes = -np.sort(-nodes, axis=1)[:, : int(open_.sum(axis=1).max(initial=1))]
+        front.node = nodes[:, 0].copy()
+        parts = []
+        for way, sides in (("left", [1, 0]), ("right", [0, 1]), ("both", [1, 1])):
+            part, rows = _part(asked, front, way)
+            below = np.column_stack([forest.left[part.node], forest.right[part.node]])
+            below = np.where(np.array(sides, dtype=bool), below, -1)
+            parts.append((part, np.column_stack([below, nodes[rows][:, 1:]]), worst[rows]))
+        front = _joined([part for part, _, _ in parts])
+        nodes, worst = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    return _joined([part for part, _ in done]), np.concatenate([value for _, value in done]), exact
 
-    def _below(self, node: int) -> list[int]:
-        return [int(self.forest.left[node]), int(self.forest.right[node])]
 
-    def boxes(self, whole: _Front) -> list[tuple[_Front, Floats]]:
-        """The boxes, each with what the tree is worth in it."""
-        todo = [(whole, [self.root], np.full_like(self.least[self.root], np.inf))]
-        done: list[tuple[_Front, Floats]] = []
-        while todo:
-            box, nodes, worst = todo.pop()
-            for node in nodes:
-                worst = np.minimum(worst, self.least[node]) if self._leaf(node) else worst
-            # A subtree whose every leaf is better than what is reached for certain does not matter.
-            nodes = [
-                node for node in nodes if not self._leaf(node) and (self.least[node] < worst).any()
-            ]
-            if not nodes or len(done) + len(todo) >= self.most:
-                self.exact &= not nodes
-                value = np.min([worst, *(self.best[node] for node in nodes)], axis=0)
-                box.node[:] = self.root
-                done.append((box, value[None, :]))
-                continue
-            node, *others = nodes
-            box.node[:] = node
-            left, right = self._below(node)
-            for way, below in (("left", [left]), ("right", [right]), ("both", [left, right])):
-                part = _part(self.asked, box, way)
-                if part.node.size:
-                    todo.append((part, others + below, worst))
-        return done
-
-    def _leaf(self, node: int) -> bool:
-        return bool(self.forest.feature[node] < 0)
+def _below(forest: Forest, worth: Floats) -> tuple[Floats, Floats]:
+    """What the leaves below each node are worth at least and at most."""
+    least, best = worth.copy(), worth.copy()
+    for front in reversed(forest.levels):
+        for ends, pick in ((least, np.minimum), (best, np.maximum)):
+            ends[front] = pick(ends[forest.left[front]], ends[forest.right[front]])
+    return least, best

@@ -96,7 +96,7 @@ class TreeReader:
             for i, feature in enumerate(space.features):
                 owner[feature.places] = i
             return owner
-        names = [*map(str, space.names)] if votes.columns is None else list(votes.columns)
+        names = [*(map(str, space.names) if votes.columns is None else self.ensemble.columns or ())]
         if votes.before is not None:
             steps = getattr(votes.before, "transformers", None)
             if steps is None:
@@ -105,6 +105,9 @@ class TreeReader:
                     f"{votes.before!r}; RNCE and NNCE take it"
                 )
             example = space.restore(self.base[None, :])[names]
+            # What a step drops may have any value.
+            gone = sorted(getattr(votes.before, "unread", frozenset()).difference(names))
+            example = example.assign(**dict.fromkeys(gone, 0.0))
             listed = [str(f.name) for f in space.features if f.listed or f.labelled]
             names = [str(name) for name in output_columns(steps, example, listed)]
         if any(how == "zero" for how in self.forest.missing):

@@ -31,6 +31,9 @@ _FIRST, _GROWTH, _NEAR = 1.3, 1.6, 1.25
 # How cost counts against gain when columns are changed one by one; how often, and how often again without one.
 _GREEDY = (1.0, 0.5, 0.0, 0.75)
 _MOST_MOVES, _ROUNDS = 40, 3
+# The share of the time for first answers; choices at random, the best of which is a start; and cells of a column that
+# are looked at where rows are asked about.
+_OPENING, _DRAWN, _SPREAD = 0.6, 256, 24
 # Passes over the columns of a box until nothing shrinks.
 _PASSES = 3
 # Steps that improve the prices.
@@ -63,9 +66,15 @@ class TreeSearch:
     """One person's search."""
 
     def __init__(
-        self, problem: Problem, offer: Offer, deadline: Deadline, ceiling: float = np.inf
+        self,
+        problem: Problem,
+        offer: Offer,
+        deadline: Deadline,
+        ceiling: float = np.inf,
+        margins: Callable[[Cells], Floats] | None = None,
     ) -> None:
         self.problem, self.offer, self.deadline = problem, offer, deadline
+        self.margins, self.until, self.profile = margins, deadline, problem.profile
         self.best: Cells | None = None
         # Nothing at this cost or above is of interest; of what stays open the least cost; what is proven.
         self.cost, self.open, self.bound = ceiling, np.inf, 0.0
@@ -81,11 +90,12 @@ class TreeSearch:
         root = CellBox(0.0, low, high, np.arange(problem.tree.size))
         self.bound = min(self._reach(root), self.cost)
         radius = max(self.bound, _TINY) * _FIRST
-        while self.bound < self.cost * (1.0 - _PROVEN):
+        # What is open at a smaller radius proves no more, but there may be an answer further out.
+        further = self.bound < self.cost * (1.0 - _PROVEN)
+        while further:
             radius = np.inf if radius > problem.flat.sum() else radius
             radius = self.cost if radius * _NEAR >= self.cost else radius
-            if not self._tree(root, radius, any_will_do):
-                break
+            further = self._tree(root, radius, any_will_do)
             radius *= _GROWTH
         return self.best, min(self.bound, self.open, self.cost)
 
@@ -103,11 +113,17 @@ class TreeSearch:
 
     def _first_answers(self) -> Iterator[bool]:
         """Change the column with the best gain for its cost until it is enough; then again without one of those."""
-        home = self.problem.home
+        home, self.until = self.problem.home, self.deadline.share(_OPENING)
         for power in _GREEDY if home.size else ():
             yield self._greedy(home, power)
+        if self.best is None and self.margins is not None and home.size:
+            # Where bounds promise too much, or too little at once, rows are asked about.
+            self.profile = self._sampled
+            drawn = self._drawn()
+            yield self._greedy(home, 1.0)
+            yield self._greedy(drawn[self.margins(drawn).argmax()], 1.0)
         for _ in range(_ROUNDS):
-            if self.best is None or self.deadline.over:
+            if self.best is None or self.until.over:
                 return
             before, base = self.cost, self.best
             for column in np.flatnonzero(base != home).tolist():
@@ -122,7 +138,9 @@ class TreeSearch:
     def _greedy(self, start: Cells, power: float, without: int = -1) -> bool:
         problem, cells = self.problem, start.copy()
         for _ in range(_MOST_MOVES):
-            least, here = problem.profile(cells)
+            if self.until.over:
+                break
+            least, here = self.profile(cells)
             if here > 0.0:
                 return self._cheaper(cells)
             paid = problem.price(cells)
@@ -147,10 +165,10 @@ class TreeSearch:
         """Bring columns back one by one as long as it is enough, then ask."""
         problem = self.problem
         while True:
-            least, _ = problem.profile(cells)
+            least, _ = self.profile(cells)
             more = problem.flat - problem.price(cells)[problem.column]
             good = np.flatnonzero((least > 0.0) & (more < -_TINY))
-            if not good.size:
+            if not good.size or self.until.over:
                 before = self.cost
                 if problem.cost(cells) < before:
                     self._offered(cells)
@@ -158,13 +176,36 @@ class TreeSearch:
             place = good[more[good].argmin()]
             cells[problem.column[place]] = problem.cell[place]
 
+    def _sampled(self, cells: Cells) -> tuple[Floats, float]:
+        """As `Problem.profile`, of cells near by, ever further apart, and of some spread over each column."""
+        problem = self.problem
+        away = np.abs(problem.cell - cells[problem.column])
+        spread = np.maximum(problem.sizes // _SPREAD, 1)[problem.column]
+        asked = ((away & (away - 1)) == 0) | (problem.cell % spread == 0)
+        places = np.flatnonzero(asked | (problem.cell == problem.home[problem.column]))
+        rows = np.repeat(cells[None, :], places.size + 1, axis=0)
+        rows[np.arange(places.size), problem.column[places]] = problem.cell[places]
+        least = np.full(problem.flat.size, -np.inf)
+        assert self.margins is not None
+        *least[places], here = self.margins(rows)
+        return least, here
+
+    def _drawn(self) -> Cells:
+        """Choices at random, with as many columns changed as may be."""
+        problem, size = self.problem, (_DRAWN, self.problem.home.size)
+        rng = np.random.default_rng(0)
+        cells = (rng.random(size) * problem.sizes).astype(np.intp)
+        order = np.where(problem.stays, rng.random(size), -1.0).argsort(axis=1).argsort(axis=1)
+        return (
+            cells if problem.most is None else np.where(order < problem.most, cells, problem.home)
+        )
+
     # ------------------------------------------------------------------ the tree
 
     def _tree(self, root: CellBox, radius: float, any_will_do: bool) -> bool:
         """Search all that costs less than the radius; whether to go on further out."""
         serial = itertools.count()
         heap = [(root.bound, next(serial), root)]
-        self.open = np.inf
         while heap:
             bound, _, box = heapq.heappop(heap)
             limit = min(self.cost, radius)
@@ -177,7 +218,7 @@ class TreeSearch:
                 if child.bound < min(self.cost, limit):
                     heapq.heappush(heap, (child.bound, next(serial), child))
         self.bound = max(self.bound, min(self.cost, radius, self.open))
-        return bool(radius < self.cost and self.open == np.inf)
+        return radius < self.cost
 
     def _look(self, box: CellBox, limit: float) -> list[CellBox]:
         """The parts that a box is split into; none where it is done with."""
@@ -191,7 +232,7 @@ class TreeSearch:
         if single or (problem.margins(corner) > 0.0).all():
             settled = self._offered(corner)
             if single and not settled:
-                self.open = min(self.open, box.bound)
+                self.open = min(self.open, problem.cost(corner))
             if single or self.cost <= box.bound * (1.0 + _PROVEN):
                 return []
         if self._priced_out(box, limit):

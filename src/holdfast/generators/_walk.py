@@ -34,8 +34,11 @@ def walk(
     test: Test | None = None,
     skip: int = 0,
     most: float = np.inf,
+    last: int | None = None,
 ) -> dict[int, Floats]:
     """For each of these rows the first candidate that is accepted, projected; rows without one are left out.
+
+    The rows that are found move the progress bar.
 
     Parameters
     ----------
@@ -47,12 +50,15 @@ def walk(
         How many accepted candidates to pass over; without a test.
     most
         How many pairs of a person and a candidate to look at before giving up.
+    last
+        How many candidates to meet at most for each person.
     """
     found: dict[int, Floats] = {}
     left = dict.fromkeys(rows.tolist(), skip)
     late = rows
     met = 0
-    meet = min(_FIRST + skip, len(candidates))
+    last = min(last or len(candidates), len(candidates))
+    meet = min(_FIRST + skip, last)
     seen = 0
     kept: dict[int, Ints] = {}
     ahead = 0 if test is None or candidates.by_tree else _KEPT
@@ -65,6 +71,8 @@ def walk(
             if met and deadline.over:
                 break
             part = late[start : start + people]
+            # A sign of life, where there may be no answer for long.
+            task.advance(0)
             if any(len(kept.get(row, ())) < meet for row in part.tolist()):
                 orders = candidates.first(task.factuals[part], max(meet, ahead))
                 kept |= zip(part.tolist(), orders, strict=True)
@@ -81,8 +89,7 @@ def walk(
         late = np.array(waiting, dtype=np.intp)
         kept = {row: kept[row] for row in waiting if row in kept}
         met = meet
-        meet = min(meet * _GROWTH, meet + _WIDEST, len(candidates))
-    task.advance(late.size)
+        meet = min(meet * _GROWTH, meet + _WIDEST, last)
     return found
 
 

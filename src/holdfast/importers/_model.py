@@ -109,7 +109,8 @@ class Model:
     @property
     def unread(self) -> frozenset[str]:
         """The columns that the preprocessing drops, so that a table may go without them."""
-        return getattr(self.preprocess, "unread", frozenset())
+        before = self.preprocess or getattr(getattr(self.classifier, "score", None), "before", None)
+        return getattr(before, "unread", frozenset())
 
     def with_unread(self, table: Any) -> Any:
         """The table, with something in the columns that are dropped anyway."""
@@ -174,15 +175,21 @@ class Model:
             )
         if encoded and isinstance(scored, TreeEnsemble):
             _check_scale(scored, space)
-        missing = [] if encoded else [name for name in scored.columns or () if name not in names]
+        gone = () if encoded else self.unread.difference(names)
+        columns = scored.columns and tuple(name for name in scored.columns if name not in gone)
+        missing = [] if encoded else [name for name in columns or () if name not in names]
         if missing:
             raise InvalidInputError(
                 f"space: expected the model's column {missing[0]!r}, got {list(names)}"
             )
-        reading = scored.reading(None if encoded else decode, space.n_variables)
-        trained = self.as_trained
+        reads = {
+            "decode": None if encoded else decode,
+            "width": space.n_variables,
+            "columns": columns,
+        }
+        reading, trained = replace(scored, **reads), self.as_trained
         if isinstance(trained, Scored):
-            trained = trained.reading(reading.decode, space.n_variables)
+            trained = replace(trained, **reads)
         return replace(self, classifier=reading, decode=decode, as_trained=trained)
 
     def beside(self, today: Model) -> Classifier:

@@ -21,6 +21,7 @@ from holdfast.importers._model import Model, qualified_name
 from holdfast.importers._sklearn import (
     TREES,
     WITH_THRESHOLD,
+    Steps,
     at_own_threshold,
     column_names,
     own_threshold,
@@ -168,6 +169,12 @@ class Scoring:
     odds: bool = False
     threshold: float | None = None
     first: bool = False
+
+    @property
+    def before(self) -> Steps | None:
+        """What a pipeline does first."""
+        steps = getattr(self.model, "steps", ())
+        return Steps((self.model[:-1],)) if len(steps) > 1 else None
 
     def odds_at(self, threshold: float | None, first: bool = False) -> Scoring:
         """The model's probabilities at a threshold: its margins need not be their log-odds."""

@@ -84,7 +84,7 @@ class Domain:
             first = feature.variables[0]
             own = person.numbers[0, i : i + 1]
             gone = bool(np.isnan(own[0]))
-            if gone and feature.fillable and (feature.flags or feature.listed):
+            if gone and feature.fills and (feature.flags or feature.listed):
                 raise InvalidInputError(
                     f"column {feature.name!r}: expected one that stays missing or is known, for a method that solves "
                     "programs, got one that may be filled in; RNCE and NNCE take it"
@@ -99,7 +99,7 @@ class Domain:
                     # At most one of the variables is 1 where a label without a variable can be reached.
                     bare = bool((np.array(feature.cells)[possible] < 0).any())
                     groups[bare].append(variables)
-            elif feature.direction is not Direction.IMMUTABLE and (feature.fillable or not gone):
+            elif feature.direction is not Direction.IMMUTABLE and (feature.fills or not gone):
                 least, most = np.concatenate(reach(feature, None if gone else own, 1))
                 if least <= most:
                     low[first], high[first] = feature.scaling.apply(np.array([least, most]))

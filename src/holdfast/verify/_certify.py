@@ -23,7 +23,7 @@ from holdfast.features import FeatureSpace
 from holdfast.importers import Model, load_model
 from holdfast.verify._certificates import Certificates
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._deciders import Decider, decider_for, toward
+from holdfast.verify._deciders import Decider, asked_about, decider_for, toward
 from holdfast.verify._engine import Engine, cut
 from holdfast.verify._inputs import Space, Table, check_changes, read_table, read_targets
 from holdfast.verify._outputs import logit_ranges
@@ -186,7 +186,7 @@ class Prepared:
         """The table, and who decides about it: a model that reads the caller's table is asked about these very rows."""
         table = read_table(self.model, X, self.space, name=name)
         scored = isinstance(table.model.classifier, Scored)
-        return table, decider_for(table.model, self.decider.changes) if scored else self.decider
+        return table, asked_about(self.decider, table.model) if scored else self.decider
 
 
 def certify_points(

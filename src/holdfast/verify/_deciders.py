@@ -6,6 +6,7 @@ two classes, class 1 from the probability t on, t in [low, high]:    for class 1
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier
+from holdfast._trees import TreeEnsemble
 from holdfast.changes import (
     Changes,
     Ellipsoid,
@@ -87,6 +89,16 @@ def decider_for(model: Model, changes: Changes, device: str | None = None) -> De
         decider = _CLOSED_FORMS[type(changes)](model, changes)
     decider.model = model
     return decider
+
+
+def asked_about(decider: Decider, model: Model) -> Decider:
+    """The same decider where its model is asked about other rows: what was worked out from trees is kept."""
+    if not isinstance(decider, MovingTrees):
+        return decider_for(model, decider.changes)
+    assert isinstance(model.classifier, TreeEnsemble)
+    other = copy(decider)
+    other.classifier, other.model = model.classifier, model
+    return other
 
 
 def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
