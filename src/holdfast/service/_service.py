@@ -24,7 +24,6 @@ from holdfast.importers import Model, load_model
 from holdfast.promises import Ledger, audit
 from holdfast.promises._ledger_record import read_keys
 from holdfast.promises._pages import plain_rows, restored_rows
-from holdfast.promises._terms import fingerprint
 from holdfast.service._body import (
     check_fields,
     read_network,
@@ -33,6 +32,7 @@ from holdfast.service._body import (
     read_time,
 )
 from holdfast.verify import Certificates, Verdict, prepare
+from holdfast.verify._fingerprint import fingerprint
 
 ASKED = ("people", "keys", "target", "time_limit")
 # The fields of each question, in the order in which they are named to whoever sends another.

@@ -56,7 +56,7 @@ def facts_of(
     model = [("Model", build)]
     if isinstance(trained, Network | TreeEnsemble):
         # It imports the checker, which is to run as a module of its own.
-        from holdfast.promises._terms import fingerprint
+        from holdfast.verify._fingerprint import fingerprint
 
         model.append(("Model's SHA-256", fingerprint(trained)))
     evidence = []
