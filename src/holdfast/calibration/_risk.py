@@ -36,11 +36,12 @@ from holdfast._given import given_number, given_share
 from holdfast._network import Bools, Floats, Values
 from holdfast._numbers import share
 from holdfast._progress import Advance, progress_bar
+from holdfast._scored import Scored
 from holdfast._shown import Summary
 from holdfast.calibration._conformal import SHARED_ROWS, least_history
 from holdfast.calibration._result import Calibration
 from holdfast.calibration._validation import rejected_people
-from holdfast.changes import Chance, Changes, EnsembleShift, Inside, PlausibleShift
+from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift
 from holdfast.changes._shift import model_digest
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
@@ -49,7 +50,7 @@ from holdfast.generators._measured import people_record, record_of
 from holdfast.importers import load_model
 from holdfast.retraining import RetrainedModels
 from holdfast.retraining._result import each_model
-from holdfast.verify._fingerprint import fingerprint
+from holdfast.verify._fingerprint import content_of
 from holdfast.verify._inputs import check_reading
 from holdfast.verify._radius import radius_of_points
 
@@ -106,11 +107,6 @@ class CalibratedRisk(Calibration):
         return self.chance.broken
 
     @property
-    def inside(self) -> Inside | None:
-        """How probably the next retraining lies in Δ, where the family says so."""
-        return None if self.chosen is None else self.chosen.inside
-
-    @property
     def reached(self) -> bool:
         """Whether a setting passes."""
         return self.chosen is not None
@@ -134,7 +130,8 @@ class CalibratedRisk(Calibration):
             f"{self.unit} {first['setting']:.3g} have some, at {row['times']:.3g} times its cost"
         )
         sentence = f"{self.unit} = {self.size:.3g}: {self.chance}; {measured}"
-        return "; ".join([sentence, *map(str, filter(None, (self.inside, self.caveat)))])
+        inside = self.chosen and self.chosen.inside
+        return "; ".join([sentence, *map(str, filter(None, (inside, self.caveat)))])
 
     def _shortfall(self) -> str:
         """What the best setting reached, and what to do about it."""
@@ -192,9 +189,9 @@ def risk_calibrated(
     drawn alike it holds as far as these stand for them.
 
     The expectation is over calibrations like this one, where one that ends without a setting is counted as kept. Of
-    those that end with one it is at most twice the share, if these are at least every second. The chance remembers what
-    it was measured for, and is stated of nothing else: `explain` leaves it out, with a warning, where the generator, its
-    rows, the model, the space, the threshold, the target or the changes differ, and for people who are plainly unlike.
+    those that end with one it is at most twice the share, if these are at least every second. The chance records what
+    it was measured for: `explain` leaves it out, with a warning, where the generator, its rows, the model, the space, the
+    threshold, the target or the changes differ, and for people who are plainly unlike.
 
     Parameters
     ----------
@@ -255,26 +252,27 @@ like this one, where one that ends without a setting is counted as kept; given a
     needed = least_history(1.0 - allowed)
     # A generator is not counted beforehand: that would use it up.
     sized = isinstance(retrained, RetrainedModels | list | tuple)
-    known = sum(1 for _ in each_model(retrained)) if sized else None
-    _check_count(needed if known is None else known, needed, allowed)
+    count = sum(1 for _ in each_model(retrained)) if sized else None
+    _check_count(needed if count is None else count, needed, allowed)
     grid = _given(settings)
     example = _changes(family, grid[0] if grid else 1.0)
+    loaded = load_model(model, threshold)
+    if isinstance(loaded.classifier, Scored):
+        # At every setting the same candidates are met again.
+        known = (loaded.classifier.score, {})
+        loaded = replace(loaded, classifier=replace(loaded.classifier, known=known))
     task, asked, ask = rejected_people(
-        model, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
+        loaded, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
         n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
     judges = _judges(models, task, example)
-    if known is None:
-        # Of models that are made one by one the first says whether they will do.
-        judges = chain(iter([next(judges)]), judges)
-    else:
-        first, judges = task.factuals[:1], iter(every := list(judges))
-        _check_different([(name, one.logits(first)) for one, name in every], task, first)
-    shown: Any = {"wanted": progress, "long": 1000, "lines": bool(progress)}
+    # All of a list are read before the search; of models that are made one by one the first.
+    judges = chain(iter([next(judges)]), judges) if count is None else iter(list(judges))
+    shown: Any = {"wanted": progress, "long": 0 if progress else 1000, "lines": bool(progress)}
     steps = len(asked) * (len(grid) or _SETTINGS + _BISECTIONS + _HALVINGS)
     with progress_bar("risk_calibrated, advice", steps, **shown) as advance:
         promises = _promises(family, ask, coverage, grid, task, advance)
-    with progress_bar("risk_calibrated, models", known or 0, **shown) as advance:
+    with progress_bar("risk_calibrated, models", count or 0, **shown) as advance:
         kept = _kept(list(promises.made.values()), judges, advance)
     losses = np.array([[_broken(by_one) for by_one in by_model] for by_model in kept]).T
     _check_count(len(losses), needed, allowed)
@@ -299,7 +297,9 @@ like this one, where one that ends without a setting is counted as kept; given a
     size = float(evidence["setting"][place])
     told, worst = promises.made[size], _falling(losses, usable)[:, place]
     changes = promises.make(size)
-    record = record_of(told, generator, changes) | {"people": people_record(told)}
+    record = record_of(generator, changes, told.model, told.space, told.targets) | {
+        "people": people_record(told)
+    }
     chance = replace(
         chance, people=int(told.found.sum()), loss=float(worst.mean()), worse=int((worst > broken).sum()), record=record
     )  # fmt: skip
@@ -403,10 +403,9 @@ def _broken(kept: Bools) -> float:
     return 1.0 - float(kept.mean()) if kept.size else math.nan
 
 
-def _judges(
-    models: Iterable[Any], task: Task, example: Changes
-) -> Iterator[tuple[Classifier, str]]:
-    """Each model as it is asked about today's points, tried on one of them, and a name for its content."""
+def _judges(models: Iterable[Any], task: Task, example: Changes) -> Iterator[Classifier]:
+    """Each model as it is asked about today's points; at the end, copies are refused."""
+    names = [content_of(task.model)]
     ensemble = example.digests if isinstance(example, EnsembleShift) else ()
     ours = task.classifier.classes.tolist()
     for number, one in enumerate(models, 1):
@@ -426,41 +425,28 @@ def _judges(
             raise InvalidInputError(
                 f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
             ) from error
-        name = fingerprint(loaded.trained)
-        yield judge, f"object {number}" if name == "unknown" else name
+        names.append(content_of(loaded) or str(number))
+        yield judge
+    different, n = len(set(names)) - 1, len(names) - 1
+    if different < n:
+        raise InvalidInputError(
+            f"retrained: expected {n} models that differ from each other and from today's, got {different}: a copy is "
+            "no evidence of how the next model will differ; train each on rows of its own draw, as retrain does"
+        )
 
 
-def _kept(
-    recourses: list[Recourse], judges: Iterable[tuple[Classifier, str]], advance: Advance
-) -> list[Bools]:
+def _kept(recourses: list[Recourse], judges: Iterable[Classifier], advance: Advance) -> list[Bools]:
     """(models, promises) of each recourse: which each model keeps, asked once about all different ones together."""
     ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
     pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
     different, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    points, wanted = (
-        different[:, :-1],
-        recourses[0].classifier.classes[different[:, -1].astype(np.intp)],
-    )
-    kept, seen = [], []
-    for judge, name in judges:
-        logits = judge.logits(points)
-        kept.append(judge.classes[judge.winners(logits)] == wanted)
-        seen.append((name, logits))
+    wanted = recourses[0].classifier.classes[different[:, -1].astype(np.intp)]
+    points, kept = different[:, :-1], []
+    for judge in judges:
+        kept.append(judge.predict(points) == wanted)
         advance(1)
-    _check_different(seen, recourses[0], points)
     every = np.array(kept, dtype=np.bool_).reshape(len(kept), len(points))
     return [every[:, place] for place in np.split(inverse.ravel(), ends)]
-
-
-def _check_different(seen: list[tuple[str, Floats]], task: Task | Recourse, points: Floats) -> None:
-    """Refuse copies: models of the same content and the same scores."""
-    today = fingerprint(task.model.trained), task.classifier.logits(points)
-    keys = {(name, logits.tobytes()) for name, logits in seen} - {(today[0], today[1].tobytes())}
-    if len(keys) < len(seen):
-        raise InvalidInputError(
-            f"retrained: expected {len(seen)} models that differ from each other and from today's, got {len(keys)}: a "
-            "copy is no evidence of how the next model will differ; train each on rows of its own draw, as retrain does"
-        )
 
 
 def _given(settings: Iterable[float] | None) -> list[float]:
@@ -488,7 +474,7 @@ def _promises(
     floor = family.size if isinstance(family, Changes) and family.inside else None
     if grid and floor is not None and grid[0] < floor:
         raise InvalidInputError(
-            f"settings: expected none below {floor:g}, the size that the next retraining was ranked for, got {grid[0]:g}"
+            f"settings: expected none below {floor:g}, the size that retrainings were ranked for, got {grid[0]:g}"
         )
     scale = 1.0 if grid else _scale(task, make(1.0))
     least = grid[0] if grid else _least(make, scale) if floor is None else floor

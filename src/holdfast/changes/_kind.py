@@ -56,8 +56,8 @@ class Chance:
     --------
     >>> print(Chance(0.1, 20))
     at most 1 in 10 of such promises is expected to be broken by the next model, over calibrations like this one, \
-where one that ends without a setting is counted as kept; given a setting, at most 1 in 5, if at least every second such \
-calibration ends with one; condition: the next model is drawn as these 20 were
+where one that ends without a setting is counted as kept; given a setting, at most 1 in 5, if at least every second \
+such calibration ends with one; condition: the next model is drawn as these 20 were
     """
 
     broken: float
@@ -73,26 +73,6 @@ calibration ends with one; condition: the next model is drawn as these 20 were
         given_share(self.broken, "broken")
         if self.probability is not None:
             given_share(self.probability, "probability")
-        bound, allowed = self.bound, self.allowed
-        if bound is not None and not bound <= allowed + _ROUNDING:
-            raise InvalidInputError(
-                f"chance: expected a bound of at most {allowed:.3g}, got {bound:.3g} from {self.models} models"
-            )
-
-    @property
-    def allowed(self) -> float:
-        """What the rule keeps its bound below."""
-        return self.broken if self.probability is None else 1.0 - self.probability
-
-    @property
-    def bound(self) -> float | None:
-        """What the rule makes of the losses; None where they are not known."""
-        lost = self.loss if self.probability is None else self.worse
-        if lost is None:
-            return None
-        return ((self.models * lost if self.probability is None else lost) + 1.0) / (
-            self.models + 1.0
-        )
 
     @property
     def given(self) -> float | None:
@@ -100,27 +80,28 @@ calibration ends with one; condition: the next model is drawn as these 20 were
 
         None where it says nothing.
         """
-        twice = 2.0 * self.allowed
+        twice = 2.0 * (self.broken if self.probability is None else 1.0 - self.probability)
         if twice >= 1.0:
             return None
         return twice if self.probability is None else 1.0 - twice
 
     def __str__(self) -> str:
-        most, sure = f"at most {one_in(self.broken)} of such promises", self.probability
-        if sure is None:
-            known = f"{most} is expected to be broken by the next model"
-            given = f"at most {one_in(self.given or 1.0)}"
-        else:
-            known = f"with probability at least {sure:.3g} the next model breaks {most}"
-            given = f"with probability at least {self.given or 0.0:.3g}"
-        parts = [
-            f"{known}, over calibrations like this one, where one that ends without a setting is counted as kept",
-            *[f"given a setting, {given}, if at least every second such calibration ends with one"]
-            * (self.given is not None),
-            f"condition: the next model is drawn as these {self.models} were{f' ({self.how})' * bool(self.how)}"
-            + f", and people are like these {self.people}" * bool(self.people),
-        ]
-        return "; ".join(parts)
+        most, given = f"at most {one_in(self.broken)} of such promises", ""
+        known = f"{most} is expected to be broken by the next model"
+        if self.probability is not None:
+            known = f"with probability at least {self.probability:.3g} the next model breaks {most}"
+        if self.given is not None:
+            share = f"at most {one_in(self.given)}"
+            held = (
+                share if self.probability is None else f"with probability at least {self.given:.3g}"
+            )
+            given = f"given a setting, {held}, if at least every second such calibration ends with one; "
+        how = f" ({self.how})" * bool(self.how)
+        people = f", and people are like these {self.people}" * bool(self.people)
+        return (
+            f"{known}, over calibrations like this one, where one that ends without a setting is counted as kept; "
+            f"{given}condition: the next model is drawn as these {self.models} were{how}{people}"
+        )
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def explain(
     result = replace(result, calls=tally.since(before), generator=generator)
     # They are read already, and need not be again.
     vars(result)["people"] = task.people
-    told = stated(result, changes, generator)
+    told = stated(result, changes)
     vars(told)["people"] = task.people
     return told
 

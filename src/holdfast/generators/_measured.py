@@ -7,36 +7,31 @@ like those of whom it was measured. It is stated where all of these are the same
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
-import pandas as pd
 
 from holdfast import checker
 from holdfast._files import Document
 from holdfast._given import row_words
-from holdfast._network import Bools
+from holdfast._network import Bools, Ints
 from holdfast.changes import Changes
-from holdfast.generators._base import Generator, Task
+from holdfast.features import FeatureSpace
+from holdfast.generators._base import Generator
 from holdfast.generators._candidates import read_candidates
+from holdfast.importers import Model
 from holdfast.verify._fingerprint import fingerprint, leave_out
 
 if TYPE_CHECKING:
     from holdfast.generators._recourse import Recourse
 
-# Each part of a record, and what it is called where it differs.
-_PARTS = {
-    "generator": "the generator",
-    "rows": "the rows that the generator looks in",
-    "space": "the feature space (columns, units, or what a person can change)",
-    "model": "the model",
-    "threshold": "the threshold",
-    "target": "the target",
-    "changes": "the kind, size or shape of change",
+# Parts of a record that are said, and those that are only named.
+_SAID = ("generator", "threshold", "target")
+_NAMES = {
+    "rows": "rows that the generator looks in",
+    "space": "feature space (columns, units, or what a person can change)",
+    "changes": "kind, size or shape of change",
 }
 
 
@@ -58,136 +53,116 @@ def settings_of(generator: Generator) -> str:
     return f"{type(generator).__name__}{' with ' if said else ''}{', '.join(said)}"
 
 
-def record_of(task: Task | Recourse, generator: Generator | None, changes: Changes) -> Document:
-    """All that a chance belongs to but people, as plain JSON-able data; without a generator, what else is known."""
-    classifier, threshold = task.model.recorded
-    name = fingerprint(classifier)
-    record = {
-        # What nobody can tell from others by its content is told by being the same object.
-        "model": f"object {id(getattr(classifier, 'score', classifier))}"
-        if name == "unknown"
-        else name,
-        "threshold": list(threshold) if isinstance(threshold, tuple) else threshold,
-        "target": task.classifier.classes[np.unique(task.targets)].tolist(),
-        "changes": checker.sha256({**changes.to_dict(), "chance": None, "inside": None}),
-    }
-    if generator is None:
-        return record
-    return record | {
+def record_of(
+    generator: Generator, changes: Changes, model: Model, space: FeatureSpace, targets: Ints
+) -> Document:
+    """All that a chance belongs to but people, as plain JSON-able data."""
+    classifier, threshold = model.recorded
+    tables = (generator.example_table(), getattr(generator, "plausible", None))
+    rows = hashlib.sha256()
+    for table in tables:
+        if table is not None and not isinstance(table, FeatureSpace):
+            rows.update(read_candidates(table, space, model.classifier).tobytes())
+    return {
         "generator": settings_of(generator),
-        "rows": joblib.hash(list(_tables(generator, task)), hash_name="sha1"),
-        "space": checker.space_sha256(task.space.to_dict()),
+        "rows": rows.hexdigest(),
+        "model": fingerprint(classifier),
+        "threshold": list(threshold) if isinstance(threshold, tuple) else threshold,
+        "target": model.classifier.classes[np.unique(targets)].tolist(),
+        "space": checker.space_sha256(space.to_dict()),
+        "changes": checker.sha256(changes.bare.to_dict()),
     }
-
-
-def _tables(generator: Generator, task: Task | Recourse) -> Iterator[Any]:
-    """What a generator looks in, a table of people in the model's variables."""
-    for name, value in vars(generator).items():
-        if isinstance(value, Generator):
-            yield from _tables(value, task)
-        elif name in ("candidates", "plausible") and isinstance(value, pd.DataFrame | np.ndarray):
-            yield np.ascontiguousarray(read_candidates(value, task.space, task.classifier))
-        elif hasattr(value, "__len__") and not isinstance(value, str):
-            yield getattr(value, "points", value)
 
 
 def people_record(recourse: Recourse) -> list[list[float | None]]:
-    """For each column the labels that were seen, or between which ends a number is not plainly unlike; None for gaps.
+    """For each column the labels that were seen, or the ends beyond which a number is plainly unlike; None for gaps.
 
-    The ends are as far beyond the least and the greatest as these are apart, and rounded outwards: nobody's own number
-    can be read from them.
+    The ends are as far beyond the least and the greatest number as these are apart.
     """
-    record = []
-    for feature, values in zip(
-        recourse.space.features, recourse.people.numbers[recourse.found].T, strict=True
-    ):
-        known, gaps = values[~np.isnan(values)], [None] * bool(np.isnan(values).any())
-        seen: list[float] = np.unique(known).tolist()
-        if not feature.labelled and seen:
-            low, high = seen[0], seen[-1]
-            width = high - low
-            unit = 10.0 ** (math.floor(math.log10(width)) - 1) if width else 1.0
-            seen = [
-                math.floor((low - width) / unit) * unit,
-                math.ceil((high + width) / unit) * unit,
-            ]
-            seen = seen if width else [low, high]
-        record.append([*seen, *gaps])
+    record: list[list[float | None]] = []
+    features, columns = recourse.space.features, recourse.people.numbers[recourse.found].T
+    for feature, values in zip(features, columns, strict=True):
+        seen = np.unique(values[~np.isnan(values)])
+        if seen.size and not feature.labelled:
+            width = seen[-1] - seen[0]
+            seen = np.array([seen[0] - width, seen[-1] + width])
+        record.append([*seen.tolist(), *[None] * bool(np.isnan(values).any())])
     return record
 
 
-def unlike(recourse: Recourse, record: Iterable[list[float | None]]) -> Bools:
+def _unlike(recourse: Recourse, record: list[list[float | None]]) -> Bools:
     """Who is plainly unlike those of whom a chance was measured."""
     odd = np.zeros(len(recourse), dtype=np.bool_)
-    features, columns = recourse.space.features, recourse.people.numbers.T
-    for feature, values, seen in zip(features, columns, record, strict=True):
+    columns = zip(recourse.space.features, recourse.people.numbers.T, record, strict=True)
+    for feature, values, seen in columns:
         known = [number for number in seen if number is not None]
-        gaps = np.isnan(values)
-        like = (
-            np.isin(values, known)
-            if feature.labelled or not known
-            else (values >= known[0]) & (values <= known[-1])
-        )
-        odd |= np.where(gaps, None not in seen, ~like)
+        like = np.isin(values, known)
+        if known and not feature.labelled:
+            like = (values >= known[0]) & (values <= known[-1])
+        odd |= ~np.where(np.isnan(values), None in seen, like)
     return odd
 
 
-def misfits(changes: Changes, task: Task | Recourse, generator: Generator | None) -> list[str]:
+def misfits(
+    generator: Generator, changes: Changes, model: Model, space: FeatureSpace, targets: Ints
+) -> list[str]:
     """Why the chance of these changes is not about such advice; nothing where it is."""
-    assert changes.chance is not None
-    record = changes.chance.record
-    if record is None:
+    record = changes.chance and changes.chance.record
+    if not record or "people" not in record:
         return ["it does not say what it was measured for"]
-    now, reasons = record_of(task, generator, changes), []
-    for name, ours in now.items():
+    reasons = []
+    for name, ours in record_of(generator, changes, model, space, targets).items():
         theirs = record.get(name)
-        same = set(ours) <= set(theirs or ()) if name == "target" else ours == theirs
+        # Nobody can tell an unknown model from others.
+        same = ours == theirs != "unknown"
+        if name == "target":
+            same = set(ours) <= set(theirs or ())
         if not same:
-            said = [str(one) for one in (theirs, ours)]
-            told = said[0] != said[1] and name in ("generator", "threshold", "target")
-            reasons.append(f"{_PARTS[name]} differs" + f": {said[0]}, not {said[1]}" * told)
+            reasons.append(
+                f"it was measured for the {name} {theirs}, not {ours}"
+                if name in _SAID
+                else f"it was measured for another {_NAMES.get(name, name)}"
+            )
     return reasons
 
 
-def stated(
-    recourse: Recourse, changes: Changes | None, generator: Generator | None, marks: Any = None
-) -> Recourse:
+def stated(recourse: Recourse, changes: Changes | None, marks: Any = None) -> Recourse:
     """The advice with the chance of these changes where it fits; a warning says why it is left out, and of whom.
 
-    Without a generator the rows must bear the `marks` that they had when the advice was found.
+    Advice from a table bears the `marks` that it had when it was found.
     """
-    chance = None if changes is None else changes.chance
-    if chance is None or recourse.changes is None or not recourse.found.any():
+    chance = changes and changes.chance
+    if not chance or recourse.changes is None or not recourse.found.any():
         return recourse
-    told = replace(recourse, changes=recourse.changes.calibrated(chance), measured=recourse.found)
-    assert told.changes is not None
-    reasons, measured = misfits(told.changes, recourse, generator), recourse.found
-    if not reasons and generator is None:
-        measured = np.array(marks_of(told)) == ("" if marks is None else np.asarray(marks))
-        measured &= recourse.found
-        if not measured.any():
-            reasons = ["the table does not say that `explain` stated it of these rows"]
-    elif not reasons:
-        odd = measured & unlike(recourse, chance.record["people"])  # type: ignore[index]
-        measured = measured & ~odd
-        if odd.any():
-            row = row_words(int(odd.argmax()), recourse.factuals.index)
-            n = int(recourse.found.sum())
-            why = "they are plainly unlike those of whom it was measured"
-            leave_out(
-                f"chance of {int(odd.sum())} of {n} people, such as {row},", why, "risk_calibrated"
-            )
+    own = recourse.changes.calibrated(chance)
+    told, reasons = replace(recourse, changes=own, measured=recourse.found), []
+    if recourse.generator is None:
+        like = np.array(marks_of(told), dtype=object) == np.asarray(marks, dtype=object)
+        reasons = ["the table does not say that it was stated of these rows"] * (not like.any())
+    else:
+        asked = (recourse.model, recourse.space, recourse.targets)
+        reasons = misfits(recourse.generator, own, *asked)
+        like = ~_unlike(recourse, chance.record["people"]) if not reasons else ~recourse.found  # type: ignore[index]
+    odd = recourse.found & ~like
     if reasons:
         leave_out("chance", "; ".join(reasons), "risk_calibrated")
-    return recourse if reasons or not measured.any() else replace(told, measured=measured)
+    elif odd.any():
+        row = row_words(int(odd.argmax()), recourse.factuals.index)
+        whom = f"chance of {int(odd.sum())} of {int(recourse.found.sum())} people, such as {row},"
+        leave_out(whom, "they are plainly unlike those of whom it was measured", "risk_calibrated")
+    return recourse if odd[recourse.found].all() else replace(told, measured=recourse.found & like)
 
 
 def marks_of(recourse: Recourse) -> list[str]:
     """For each row a hash of the chance and of the advice that it is about; "" where none is stated."""
-    rows = zip(recourse.measured, recourse.people.points, recourse.points, strict=True)
-    about = checker.sha256(None if recourse.changes is None else recourse.changes.to_dict())
+    if recourse.measured is None or recourse.changes is None:
+        return [""] * len(recourse)
+    classifier, threshold = recourse.model.recorded
+    about = [recourse.changes.to_dict(), fingerprint(classifier), threshold]
+    text = checker.canonical(about).encode()
+    parts = np.column_stack([recourse.people.points, recourse.points, recourse.targets])
+    # A letter before it keeps a table's reader from taking it for a number.
     return [
-        hashlib.sha256(about.encode() + before.tobytes() + after.tobytes()).hexdigest()[:16]
-        * bool(of)
-        for of, before, after in rows
+        "c" + hashlib.sha256(text + part.tobytes()).hexdigest()[:16] if stated else ""
+        for part, stated in zip(parts, recourse.measured, strict=True)
     ]

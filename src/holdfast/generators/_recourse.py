@@ -86,7 +86,7 @@ class Recourse(Shown):
     generator
         How the answers were looked for; None where they came as a table.
     measured
-        Of which answers the chance in `changes` is stated; empty where of none.
+        Of which answers the chance in `changes` is stated; None where of none.
     """
 
     counterfactuals: pd.DataFrame
@@ -105,7 +105,7 @@ class Recourse(Shown):
     certificates: Certificates | None
     calls: Tally = field(default_factory=Tally)
     generator: Generator | None = None
-    measured: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    measured: Bools | None = None
 
     @classmethod
     def of(
@@ -249,9 +249,8 @@ class Recourse(Shown):
         certificates, verdict = _judged(
             decider, self.points, self.targets, Deadline.after(time_limit)
         )
-        empty = np.zeros(0, dtype=np.bool_)
         return replace(
-            self, changes=changes, certificates=certificates, verdict=verdict, measured=empty
+            self, changes=changes, certificates=certificates, verdict=verdict, measured=None
         )
 
     def __len__(self) -> int:
@@ -259,8 +258,9 @@ class Recourse(Shown):
 
     def chance(self, row: int) -> Chance | None:
         """What was measured of promises like that in this row; None where nothing is stated of it."""
-        stated = self.changes is not None and self.measured.size and self.measured[row]
-        return self.changes.chance if self.changes is not None and stated else None
+        if self.changes is None or self.measured is None or not self.measured[row]:
+            return None
+        return self.changes.chance
 
     @property
     def answered(self) -> Ints:

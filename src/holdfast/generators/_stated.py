@@ -104,7 +104,7 @@ def recourse_from(
         )
     reason = _sentences(found, reasons, given, points, task.factuals)
     told = Recourse.judged(task, points, table, reason, Deadline.after(time_limit))
-    return stated(told, changes, None, marks)
+    return stated(told, changes, marks)
 
 
 def answered(factuals: pd.DataFrame, counterfactuals: pd.DataFrame, space: FeatureSpace) -> Bools:

@@ -59,7 +59,7 @@ _PAGE = """\
 <p style="margin: 0.3em 0">{{ note }}</p>
 {%- endfor %}
 </div>
-"""
+"""  # noqa: E501
 
 
 @html.register(Shown)
