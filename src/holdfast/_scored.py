@@ -180,7 +180,7 @@ class Scored(Classifier):
         """The model's scores, (n, n_outputs)."""
         points = self.check_points(X)
         if self.known is not None and self.known[0] is self.score and points.size:
-            return self._recalled(np.ascontiguousarray(points), self.known[1])
+            return self._recalled(points, self.known[1])
         size = max(1, self.batch or points.shape[0])
         parts = [
             self._scores(self._table(points[i : i + size])) for i in range(0, points.shape[0], size)
@@ -189,7 +189,7 @@ class Scored(Classifier):
 
     def _recalled(self, points: Floats, known: dict[bytes, list[float]]) -> Floats:
         """The scores, of which only new ones are computed."""
-        keys = points.view(np.dtype((np.void, points.strides[0]))).ravel().tolist()
+        keys = [point.tobytes() for point in points]
         new = {key: place for place, key in enumerate(keys) if key not in known}
         if new:
             scores = replace(self, known=None).logits(points[list(new.values())])

@@ -259,7 +259,7 @@ like this one, where one that ends without a setting is counted as kept; given a
     loaded = load_model(model, threshold)
     if isinstance(loaded.classifier, Scored):
         # At every setting the same candidates are met again.
-        known = (loaded.classifier.score, {})
+        known: Any = (loaded.classifier.score, {})
         loaded = replace(loaded, classifier=replace(loaded.classifier, known=known))
     task, asked, ask = rejected_people(
         loaded, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
