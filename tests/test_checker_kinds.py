@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +25,12 @@ from random_networks import random_network
 from test_checker import _faults, _numbers
 
 KINDS = ["shift", "ensemble", "ellipsoid"]
+
+
+def stated(network, X, label, changes, chance):
+    """A point as `explain` hands it out where the chance was measured for this question."""
+    told = hf.Recourse.of(network, X, np.asarray(X) - 9.0, target=label).under(changes)
+    return replace(told, changes=changes.calibrated(chance), measured=told.found)
 
 
 def random_shape(rng, size):
@@ -192,8 +199,8 @@ def test_every_field_that_is_tampered_with_is_noticed(kind, verdict):
     rng = np.random.default_rng(4)
     while True:
         network, X, targets, changes = random_case(rng, kind, 0.1 if verdict == "ROBUST" else 1.0)
-        certs = hf.certify(network, X[:1], targets[:1], changes.calibrated(Chance(0.1, 20)))
-        document = certificate(certs, 0, space=None)
+        label = network.classes[targets[0]]
+        document = certificate(stated(network, X[:1], label, changes, Chance(0.1, 20)), 0)
         if document["verdict"] == verdict:
             break
     report = check_certificate(document, network)
@@ -219,7 +226,8 @@ def test_every_field_that_is_tampered_with_is_noticed(kind, verdict):
             if changed == document:
                 continue
             assert not check_certificate(changed, network).accepted, path
-            if path[0] in ("id", "about", "statement") or "chance" in path:
+            unread = {"chance", "space", "row"} & set(path)
+            if path[0] in ("id", "about", "statement") or unread:
                 continue
             try:
                 report = forged(changed, network, {})
@@ -296,12 +304,14 @@ def test_models_of_an_ensemble_read_what_todays_reads():
 
 def test_a_chance_is_stated_and_not_checked(tmp_path, root):
     network = hf.Network([[[1.0, 0.0]]], [[0.0]])
+    record = {"generator": "RNCE", "people": [[0.0, 9.0]]}
+    chance = Chance(0.1, 20, 0.9, "each on other rows", 30, 0.05, 1, record)
     for changes in (hf.PlausibleShift(0.5), hf.PlausibleChanges(0.01)):
-        certs = hf.certify(
-            network, [[2.0, 1.0]], 1, changes.calibrated(Chance(0.1, 20, 0.9, "each on other rows"))
-        )
+        certs = stated(network, [[2.0, 1.0]], 1, changes, chance)
         document = certificate(certs, 0)
         assert document["changes"]["chance"]["models"] == 20
+        # Nobody's numbers are handed out.
+        assert document["changes"]["chance"]["record"] == {"generator": "RNCE"}
         assert "chance" not in document["statement"]
         assert "the chance, which is measured" in check_certificate(document, network).not_checked
     write_certificates(certs, tmp_path / "one.jsonl")

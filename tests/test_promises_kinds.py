@@ -23,7 +23,7 @@ from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.importers import Model
 from holdfast.promises import KeptShare, Ledger, Terms, audit, promise_expiry, save_witness
 from holdfast.promises._kept_share import least_mean
-from holdfast.promises._terms import fingerprint
+from holdfast.verify._fingerprint import fingerprint
 from ledger_cases import random_people
 
 NAMES = ["income", "children", "debt"]

@@ -29,9 +29,9 @@ from holdfast.verify._margins import least_margins
 DAY = "2026-11-16"
 CHANCES = {
     "none": None,
-    "expected": Chance(0.1, 20),
-    "probable": Chance(0.125, 30, 0.9, "new seeds"),
-    "odd": Chance(0.07, 40),
+    "expected": Chance(0.1, 20, people=30, loss=0.0601),
+    "probable": Chance(0.125, 30, 0.9, "new seeds", people=12, loss=0.02, worse=2),
+    "odd": Chance(0.07, 40, people=1200, loss=0.0),
 }
 PEOPLE = pd.DataFrame(
     {"debt": [9000.0, 8000.0, 7500.0], "savings": [0.0, 500.0, 900.0]}, index=["A", "B", "C"]
@@ -61,28 +61,15 @@ CERTAIN = {
     ),
 }
 MEASURED = {
-    (
-        "en",
-        "expected",
-    ): "we expect at most 1 in 10 to get a no from our next model. We measured this on 20 retrained",
-    (
-        "en",
-        "probable",
-    ): "With a probability of 90%, at most 1 in 8 of those who follow such advice get a no",
-    ("en", "odd"): "we expect at most 7% to get a no",
-    (
-        "de",
-        "expected",
-    ): "bekommt nach unserer Erwartung höchstens 1 von 10 von unserem nächsten Modell ein Nein",
-    (
-        "de",
-        "probable",
-    ): "Mit einer Wahrscheinlichkeit von 90 % bekommt höchstens 1 von 8 der Menschen",
-    (
-        "de",
-        "odd",
-    ): "höchstens 7 % von unserem nächsten Modell ein Nein. Das haben wir an 40 neu trainierten Modellen",
-}
+    ("en", "expected"): "We tried such advice for 30 people on 20 retrained models. On average, these models said no to "
+    "at most 7 in 100 of these people. A model that is made in another way may decide otherwise.",
+    ("en", "probable"): "at most 2 in 100 of these people. 2 of the models said no to more than 12.5 in 100.",
+    ("en", "odd"): "for 1,200 people on 40 retrained models. On average, these models said no to at most 1 in 100",
+    ("de", "expected"): "für 30 Menschen mit 20 neu trainierten Modellen geprüft. Im Mittel sagten diese Modelle zu "
+    "höchstens 7 von 100 dieser Menschen Nein.",
+    ("de", "probable"): "2 der Modelle sagten zu mehr als 12,5 von 100 Nein.",
+    ("de", "odd"): "Im Mittel sagten diese Modelle zu höchstens 1 von 100",
+}  # fmt: skip
 
 
 def scores(table: pd.DataFrame) -> Any:
@@ -92,11 +79,13 @@ def scores(table: pd.DataFrame) -> Any:
 
 def advice(changes: Changes | None, model: Any = NETWORK) -> hf.Recourse:
     told = recourse_from(
-        model, PEOPLE, TOLD, target=1, space=SPACE, changes=changes,
+        model, PEOPLE, TOLD, target=1, space=SPACE, changes=changes and changes.bare,
         reasons=["", "", "proven: no point within the constraints is accepted by every model in Δ"],
     )  # fmt: skip
     if changes is not None:
         assert told.verdict.tolist() == [hf.Verdict.ROBUST, hf.Verdict.NOT_ROBUST, None]
+        # As `explain` states it, where the chance was measured for this question.
+        told = replace(told, changes=changes, measured=told.found if changes.chance else None)
     return told
 
 
@@ -150,8 +139,8 @@ def test_a_letter_never_words_a_chance_as_a_proof(
                 assert not CERTAIN[language].search(flat)
             assert ("2031" in flat) is letter.guaranteed is (outcome == "guaranteed")
             measured = outcome in ("guaranteed", "chance") and chance != "none"
-            assert (MEASURED.get((language, chance), "retrained") in flat) is measured
-            assert bool(re.search("[Ww]e measured|gemessen\\.", flat)) is measured
+            assert (MEASURED.get((language, chance), "retrained models") in flat) is measured
+            assert bool(re.search("these models|diese Modelle", flat)) is measured
 
 
 @pytest.mark.parametrize("language", ["en", "de"])

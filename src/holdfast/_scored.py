@@ -22,6 +22,8 @@ from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelEr
 
 # Probabilities nearer to 0 than this are taken for it: log-odds stay finite, and below 37.
 _LEAST_PROBABILITY = 2.0**-53
+# So many points' scores are known at most.
+_KNOWN = 500_000
 # Why a score does not count for a row.
 OTHER_ROW = (
     "the space cannot tell this row from another, which the model was asked about; scale='none' tells numbers apart, "
@@ -86,6 +88,8 @@ class Scored(Classifier):
     raw: bool = True
     tie: int = 0
     tally: Tally = field(default_factory=Tally, repr=False)
+    # What was asked, and the scores of points so far: for whoever asks about the same points of one space many times.
+    known: tuple[Any, dict[bytes, list[float]]] | None = field(default=None, repr=False)
 
     @property
     def classes(self) -> Values:  # type: ignore[override]
@@ -145,7 +149,8 @@ class Scored(Classifier):
 
     def about(self, rows: pd.DataFrame) -> tuple[Scored, Floats]:
         """The same model, asked about these rows as they are: a point is the number of a row."""
-        numbered = self.reading(lambda numbers: rows.iloc[numbers[:, 0].astype(np.intp)], 1)
+        own = replace(self, known=None)
+        numbered = own.reading(lambda numbers: rows.iloc[numbers[:, 0].astype(np.intp)], 1)
         return numbered, np.arange(len(rows), dtype=np.float64)[:, None]
 
     def moved(self, by: Sequence[float], scores: float = 1.0) -> Scored:
@@ -174,11 +179,24 @@ class Scored(Classifier):
     def logits(self, X: ArrayLike) -> Floats:
         """The model's scores, (n, n_outputs)."""
         points = self.check_points(X)
+        if self.known is not None and self.known[0] is self.score and points.size:
+            return self._recalled(points, self.known[1])
         size = max(1, self.batch or points.shape[0])
         parts = [
             self._scores(self._table(points[i : i + size])) for i in range(0, points.shape[0], size)
         ]
         return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
+
+    def _recalled(self, points: Floats, known: dict[bytes, list[float]]) -> Floats:
+        """The scores, of which only new ones are computed."""
+        keys = [point.tobytes() for point in points]
+        new = {key: place for place, key in enumerate(keys) if key not in known}
+        if new:
+            scores = replace(self, known=None).logits(points[list(new.values())])
+            if len(known) > _KNOWN:
+                known.clear()
+            known |= zip(new, scores.tolist(), strict=True)
+        return np.array([known[key] for key in keys])
 
     def _table(self, points: Floats) -> Any:
         if self.decode is not None:

@@ -113,7 +113,18 @@ _THRESHOLD = {"probability": Any, "offsets": [float]}
 # What rounding may take from an offset where it is taken off a network's bias.
 _LOST_AT_MOST = 1e-9
 _UNMOVED = {"leaves": 0.0, "thresholds": 0.0, "dropped": 0, "factor": 1.0}
-_CHANCE = {"broken": float, "models": int, "probability": Any, "how": str}
+_CHANCE = {
+    "broken": float,
+    "models": int,
+    "probability": Any,
+    "how": str,
+    "people": int,
+    "loss": Any,
+    "worse": Any,
+    "record": Any,
+}
+_INSIDE = {"rank": int, "models": int, "coverage": Any, "confidence": Any, "record": Any}
+_MEASURED = ("chance", "inside")
 _PART = {"rival": int, "method": str, "bound": float}
 _CASES, _WITNESS = {**_PART, "tree": dict}, {**_PART, **_PARAMETERS}
 _SPLIT = {"split": [int], "below": dict, "above": dict}
@@ -161,11 +172,13 @@ def check(
             False,
             str(error) if isinstance(error, CheckError) else f"too large: {type(error).__name__}",
         )
-    chance = ["the chance, which is measured"] * ("chance" in certificate["changes"])
+    measured = [
+        f"the {name}, which is measured" for name in certificate["changes"] if name in _MEASURED
+    ]
     return Report(
         True,
         certificate["statement"],
-        ("about", *(name for name in given if given[name] is None), *chance),
+        ("about", *(name for name in given if given[name] is None), *measured),
     )
 
 
@@ -208,6 +221,8 @@ def _check(certificate: Any, model: PlainModel | PlainTrees, given: dict[str, An
     kind, changes = parts["changes"].get("kind", "parameters"), dict(parts["changes"])
     if "chance" in changes:
         fit(changes.pop("chance"), _CHANCE, "changes.chance")
+    if "inside" in changes:
+        fit(changes.pop("inside"), _INSIDE, "changes.inside")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise CheckError(f"changes.kind: expected one of {list(_KINDS)}, got {kind!r:.80}")
     if "threshold" in changes:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -32,13 +32,14 @@ from holdfast._network import Floats, Network, Pair
 from holdfast._trees import TreeEnsemble
 from holdfast.calibration._incremental import IncrementalDelta
 from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, Delta, outward
-from holdfast.changes import TreeChanges, parameter_distance
+from holdfast.changes import Changes, Inside, TreeChanges, parameter_distance
 from holdfast.changes._parameters import apart, flat, p_norm, part_ends
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
 from holdfast.importers._preprocessing import same_preprocessing
 from holdfast.retraining import RetrainedModels, layer_distances
 from holdfast.retraining._result import SAME_PREPROCESSING
+from holdfast.verify._fingerprint import fingerprint
 
 SHARED_ROWS = (
     "these share rows with each other, so this speaks of further draws from the same rows only"
@@ -65,6 +66,8 @@ class CalibratedDelta(ChosenDelta):
         with them if it draws from those rows too, and not on rows that nobody has seen.
     single_step
         Whether each retraining is known to have been a single step of the optimiser.
+    today
+        What the model is known by that delta is around; "" where distances were given.
     """
 
     coverage: float
@@ -73,6 +76,18 @@ class CalibratedDelta(ChosenDelta):
     confidence: float | None = None
     shared_rows: bool = False
     single_step: bool = False
+    today: str = ""
+
+    @property
+    def inside(self) -> Inside:
+        """How probably the next retraining lies in Δ; `changes` carry it."""
+        record = {"model": self.today} if self.today else None
+        return Inside(self.rank, self.n_ranked, self.coverage, self.confidence, record)
+
+    @property
+    def changes(self) -> Changes:
+        """Δ with this delta, and how probably it holds the next model."""
+        return super().changes.calibrated(self.inside)
 
     @property
     def guaranteed(self) -> float:
@@ -184,7 +199,8 @@ at most 0.75
             f"shape: expected 'uniform', 'layer', or 'parameter' in the norm inf, got {shape!r} in the norm {norm:g}"
         )
     if isinstance(history, RetrainedModels) and isinstance(history.classifier, TreeEnsemble):
-        return _by_leaf(history, float(coverage), confidence)
+        found = _by_leaf(history, float(coverage), confidence)
+        return replace(found, today=fingerprint(history.classifier))
     whole, layers, pairs = _distances(history, origin, norm)
     wrong = whole[~(np.isfinite(whole) & (whole >= 0.0))]
     if wrong.size:
@@ -205,6 +221,7 @@ at most 0.75
     return CalibratedDelta(
         delta, float(norm), evidence, float(coverage), rank, len(whole) - n_shape, confidence,
         shared_rows=drawn and not history.disjoint, single_step=drawn and history.steps == 1, biases=biases,
+        today=_today(history, origin) if pairs else "",
     )  # fmt: skip
 
 
@@ -213,10 +230,10 @@ class CalibratedLeaves(CalibratedDelta):
     """What `delta_calibrated` found for trees that were refitted: a radius for each leaf."""
 
     @property
-    def changes(self) -> TreeChanges:
+    def changes(self) -> Changes:
         """The ensembles within these radii, for `certify` and `explain`."""
         assert isinstance(self.delta, tuple)
-        return TreeChanges(leaves=self.delta[0])
+        return TreeChanges(leaves=self.delta[0]).calibrated(self.inside)
 
     @property
     def shown(self) -> str:
@@ -249,6 +266,13 @@ def _by_leaf(
         (radii,), math.inf, evidence.assign(ratio=_ratios(moves, radii)), coverage, rank, len(refits) - n_shape,
         confidence, shared_rows=not history.disjoint,
     )  # fmt: skip
+
+
+def _today(history: Any, origin: Any) -> str:
+    """What the model is known by that the next one is to be retrained from."""
+    if isinstance(history, RetrainedModels):
+        return fingerprint(history.classifier)
+    return fingerprint(load_model(history[-1] if origin is None else origin).trained)
 
 
 def _n_shape(n: int, coverage: float, confidence: float | None, *, shaped: bool) -> int:

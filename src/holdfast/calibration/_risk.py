@@ -11,7 +11,9 @@ mean of all n + 1 losses is at most `broken` would be no larger, since its own l
 models, it is as likely to be any of them (conformal risk control: Angelopoulos, Bates, Fisch, Lei and Schuster 2022).
 The same rule for the loss "more than `broken` of the promises" and 1 - `probability` gives a probability. Where no
 setting passes nothing is promised, so nothing is broken: the expectation is over all calibrations, these included. Of
-those that pass, where few do, more may be broken.
+those that pass, where few do, more may be broken: with pi = the probability that one passes, at most `broken` / pi, so
+twice `broken` where at least every second passes. No rule that looks at the models can promise more, for models that
+break everything now and then, and nothing otherwise, would pass in the calm times alone.
 
 The proof needs all but the losses to be fixed before the first retrained model is looked at: people, promises,
 settings, and which of these leave too many people without advice. They depend on today's model and on the people alone.
@@ -20,18 +22,21 @@ settings, and which of these leave too many people without advice. They depend o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from holdfast._classifier import Classifier
 from holdfast._given import given_number, given_share
 from holdfast._network import Bools, Floats, Values
 from holdfast._numbers import share
 from holdfast._progress import Advance, progress_bar
+from holdfast._scored import Scored
 from holdfast._shown import Summary
 from holdfast.calibration._conformal import SHARED_ROWS, least_history
 from holdfast.calibration._result import Calibration
@@ -41,10 +46,11 @@ from holdfast.changes._shift import model_digest
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse, Task
+from holdfast.generators._measured import people_record, record_of
 from holdfast.importers import load_model
-from holdfast.metrics._rows import accepted_by
 from holdfast.retraining import RetrainedModels
 from holdfast.retraining._result import each_model
+from holdfast.verify._fingerprint import content_of
 from holdfast.verify._inputs import check_reading
 from holdfast.verify._radius import radius_of_points
 
@@ -113,7 +119,6 @@ class CalibratedRisk(Calibration):
         return self.chosen
 
     def __str__(self) -> str:
-        condition = f"if that model is drawn as these {self.chance.models} were and asked about people like these"
         rows = self.evidence
         if not self.reached:
             return f"no {self.unit}: {self._shortfall()}"
@@ -124,8 +129,9 @@ class CalibratedRisk(Calibration):
             f"measured: {share(row['loss'])} broken on average; {kept} of {first['promises']} people with advice at "
             f"{self.unit} {first['setting']:.3g} have some, at {row['times']:.3g} times its cost"
         )
-        sentence = f"{self.unit} = {self.size:.3g}: {self.chance}, {condition}; {measured}"
-        return "; ".join([sentence, *[self.caveat] * bool(self.caveat)])
+        sentence = f"{self.unit} = {self.size:.3g}: {self.chance}; {measured}"
+        inside = self.chosen and self.chosen.inside
+        return "; ".join([sentence, *map(str, filter(None, (inside, self.caveat)))])
 
     def _shortfall(self) -> str:
         """What the best setting reached, and what to do about it."""
@@ -182,6 +188,11 @@ def risk_calibrated(
     way from data drawn in the same way. It is about promises made to these people, by this generator; of other people
     drawn alike it holds as far as these stand for them.
 
+    The expectation is over calibrations like this one, where one that ends without a setting is counted as kept. Of
+    those that end with one it is at most twice the share, if these are at least every second. The chance records what
+    it was measured for: `explain` leaves it out, with a warning, where the generator, its rows, the model, the space, the
+    threshold, the target or the changes differ, and for people who are plainly unlike.
+
     Parameters
     ----------
     model
@@ -191,14 +202,17 @@ def risk_calibrated(
     target, space, seed, time_limit, n_jobs, threshold
         As for `explain`; retrained models decide at the same threshold.
     retrained
-        Retrained models: what `retrain` returns, a list, or a generator. Each is asked once, and none is kept. It takes
-        1 / broken - 1 of them, or 1 / (1 - probability) - 1; with twice as many the setting is not far from the best.
+        Retrained models: what `retrain` returns, a list, or a generator, of which each is asked once and none is kept.
+        It takes 1 / broken - 1 of them, or 1 / (1 - probability) - 1; with twice as many the setting is not far from
+        the best. Copies of each other, or of today's model, are no evidence and are refused. A list is checked before
+        the search, of a generator the first model.
     generator
         How promises are made. What is found belongs to it: another generator's promises may break far more often.
     family
         What is varied: a kind of change with one number (`PlausibleShift`, `PlausibleChanges`), a value whose size is
         varied (``EnsembleShift(models, 0)``, ``Ellipsoid.of(model, X)``), or a function from a number to changes.
-        The models of an `EnsembleShift` must be others than `retrained`.
+        The models of an `EnsembleShift` must be others than `retrained`. Of a value that `delta_calibrated` found no
+        size below its own is tried, so that what is known of the next retraining holds too.
     broken
         The share of promises that may be broken.
     probability
@@ -212,7 +226,7 @@ def risk_calibrated(
     groups
         A column of `people`, or a label for each of them: the evidence is then by group too.
     progress
-        Show progress bars on stderr.
+        Show on stderr how far it is: a bar, or where that is no terminal a line now and then.
     how
         What the retrained models and the next one have in common, in words; it becomes part of the statement.
 
@@ -221,14 +235,14 @@ def risk_calibrated(
     >>> from holdfast.generators import RNCE
     >>> from holdfast._network import Network
     >>> today = Network([[[1.0]]], [[-0.5]])
-    >>> later = (Network([[[1.0]]], [[-0.5 - k / 200]]) for k in range(20))
+    >>> later = (Network([[[1.0]]], [[-0.5 - k / 200]]) for k in range(1, 21))
     >>> rows = [[0.5 + k / 100] for k in range(40)]
     >>> chosen = risk_calibrated(today, [[0.1], [0.3]], target=1, retrained=later, generator=RNCE(rows))
     >>> print(chosen)  # doctest: +ELLIPSIS
-    margin = 0.08...: of such promises at most 1 in 10 is expected to be broken by the next model (calibrated on 20 \
-retrained models), if that model is drawn as these 20 were and asked about people like these; measured: ...
-    >>> chosen.changes.chance.models
-    20
+    margin = 0.0...: at most 1 in 10 of such promises is expected to be broken by the next model, over calibrations \
+like this one, where one that ends without a setting is counted as kept; given a setting, at most 1 in 5, ...
+    >>> chosen.changes.chance.models, chosen.changes.chance.given
+    (20, 0.2)
     """
     Chance(broken, 0, probability)
     given_share(coverage, "coverage", or_one=True)
@@ -237,19 +251,29 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
     models = each_model(retrained)
     needed = least_history(1.0 - allowed)
     # A generator is not counted beforehand: that would use it up.
-    known = (
-        sum(1 for _ in each_model(retrained))
-        if isinstance(retrained, RetrainedModels | list | tuple)
-        else None
-    )
-    _check_count(needed if known is None else known, needed, allowed)
+    sized = isinstance(retrained, RetrainedModels | list | tuple)
+    count = sum(1 for _ in each_model(retrained)) if sized else None
+    _check_count(needed if count is None else count, needed, allowed)
+    grid = _given(settings)
+    example = _changes(family, grid[0] if grid else 1.0)
+    loaded = load_model(model, threshold)
+    if isinstance(loaded.classifier, Scored):
+        # At every setting the same candidates are met again.
+        known: Any = (loaded.classifier.score, {})
+        loaded = replace(loaded, classifier=replace(loaded.classifier, known=known))
     task, asked, ask = rejected_people(
-        model, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
+        loaded, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
         n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
-    promises = _promises(family, partial(ask, progress=progress), coverage, settings, task)
-    with progress_bar("risk_calibrated", known or 0, wanted=progress, long=1000) as advance:
-        kept = _kept(list(promises.made.values()), models, advance)
+    judges = _judges(models, task, example)
+    # All of a list are read before the search; of models that are made one by one the first.
+    judges = chain(iter([next(judges)]), judges) if count is None else iter(list(judges))
+    shown: Any = {"wanted": progress, "long": 0 if progress else 1000, "lines": bool(progress)}
+    steps = len(asked) * (len(grid) or _SETTINGS + _BISECTIONS + _HALVINGS)
+    with progress_bar("risk_calibrated, advice", steps, **shown) as advance:
+        promises = _promises(family, ask, coverage, grid, task, advance)
+    with progress_bar("risk_calibrated, models", count or 0, **shown) as advance:
+        kept = _kept(list(promises.made.values()), judges, advance)
     losses = np.array([[_broken(by_one) for by_one in by_model] for by_model in kept]).T
     _check_count(len(losses), needed, allowed)
     usable = np.array([promises.covers(setting) for setting in promises.made])
@@ -264,9 +288,22 @@ retrained models), if that model is drawn as these 20 were and asked about peopl
         alike = words.get(retrained.how, "trained without some rows")
         caveat = "" if retrained.disjoint else SHARED_ROWS
     chance = Chance(float(broken), len(losses), probability, how or alike)
-    size = float(evidence["setting"][passes.argmax()]) if passes.any() else math.nan
-    chosen = promises.make(size).calibrated(chance) if passes.any() else None
     unit = promises.make(promises.least).unit
+    if not passes.any():
+        return CalibratedRisk(
+            evidence, losses, None, math.nan, chance, float(coverage), unit, caveat
+        )
+    place = int(passes.argmax())
+    size = float(evidence["setting"][place])
+    told, worst = promises.made[size], _falling(losses, usable)[:, place]
+    changes = promises.make(size)
+    record = record_of(generator, changes, told.model, told.space, told.targets) | {
+        "people": people_record(told)
+    }
+    chance = replace(
+        chance, people=int(told.found.sum()), loss=float(worst.mean()), worse=int((worst > broken).sum()), record=record
+    )  # fmt: skip
+    chosen = changes.calibrated(chance)
     return CalibratedRisk(evidence, losses, chosen, size, chance, float(coverage), unit, caveat)
 
 
@@ -292,10 +329,15 @@ def risk_bounds(
     >>> risk_bounds(np.array([[0.5, 0.0, 0.1], [0.2, 0.1, 0.0]]), 0.1).round(3)
     array([0.567, 0.4  , 0.367])
     """
-    counted = losses if usable is None else np.where(usable, losses, 0.0)
-    falling = np.maximum.accumulate(counted[:, ::-1], axis=1)[:, ::-1]
-    falling = falling if probability is None else falling > broken
+    worst = _falling(losses, usable)
+    falling = worst if probability is None else (worst > broken).astype(np.float64)
     return np.asarray((falling.sum(axis=0) + 1.0) / (len(losses) + 1.0))
+
+
+def _falling(losses: Floats, usable: Bools | None) -> Floats:
+    """The largest loss at each setting or a larger one."""
+    counted = losses if usable is None else np.where(usable, losses, 0.0)
+    return np.maximum.accumulate(counted[:, ::-1], axis=1)[:, ::-1]
 
 
 @dataclass(frozen=True)
@@ -306,12 +348,18 @@ class _Promises:
     ask: Callable[..., Recourse]
     least: float
     asked_coverage: float
+    advance: Advance
     made: dict[float, Recourse] = field(default_factory=dict)
 
     def at(self, setting: float) -> Recourse:
         if setting not in self.made:
-            self.made[setting] = self.ask(changes=self.make(setting))
+            self.made[setting] = self.ask(changes=self.make(setting), progress=False)
+            self.advance(len(self.made[setting]))
         return self.made[setting]
+
+    def beyond(self, step: float) -> float:
+        """The setting so far above the least, in a few digits."""
+        return max(self.least, _short(self.least + step))
 
     def coverage(self, setting: float, rows: Bools | bool = True) -> float:
         """Of the people with advice at the least setting, or of some of them, the share who have some here."""
@@ -355,52 +403,82 @@ def _broken(kept: Bools) -> float:
     return 1.0 - float(kept.mean()) if kept.size else math.nan
 
 
-def _kept(recourses: list[Recourse], models: Iterable[Any], advance: Advance) -> list[Bools]:
-    """(models, promises) of each recourse: which each model keeps, asked once about all different ones together."""
-    ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
-    pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
-    different, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    points = different[:, :-1]
-    targets = different[:, -1].astype(np.intp)
-    some, kept = recourses[0], []
-    ensemble = some.changes.digests if isinstance(some.changes, EnsembleShift) else ()
+def _judges(models: Iterable[Any], task: Task, example: Changes) -> Iterator[Classifier]:
+    """Each model as it is asked about today's points; at the end, copies are refused."""
+    names = [content_of(task.model)]
+    ensemble = example.digests if isinstance(example, EnsembleShift) else ()
+    ours = task.classifier.classes.tolist()
     for number, one in enumerate(models, 1):
         if ensemble and model_digest(one) in ensemble:
             raise InvalidInputError(
                 f"retrained: expected models other than those that propose, got one of the ensemble as number {number}"
             )
         try:
-            loaded = load_model(one)
-            ours = some.classifier.classes.tolist()
+            loaded = load_model(one, task.model.by_label)
             theirs = loaded.classifier.classes.tolist()
             if set(ours) != set(theirs):
                 raise InvalidInputError(f"expected the classes {ours}, got {theirs}")
-            check_reading(loaded, some.space)
-            kept.append(accepted_by(one, some.model, points, targets))
+            check_reading(loaded, task.space)
+            judge = loaded.beside(task.model)
+            judge.check_points(task.factuals[:1])
         except HoldfastError as error:
             raise InvalidInputError(
                 f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
             ) from error
+        names.append(content_of(loaded) or str(number))
+        yield judge
+    different, n = len(set(names)) - 1, len(names) - 1
+    if different < n:
+        raise InvalidInputError(
+            f"retrained: expected {n} models that differ from each other and from today's, got {different}: a copy is "
+            "no evidence of how the next model will differ; train each on rows of its own draw, as retrain does"
+        )
+
+
+def _kept(recourses: list[Recourse], judges: Iterable[Classifier], advance: Advance) -> list[Bools]:
+    """(models, promises) of each recourse: which each model keeps, asked once about all different ones together."""
+    ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
+    pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
+    different, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    wanted = recourses[0].classifier.classes[different[:, -1].astype(np.intp)]
+    points, kept = different[:, :-1], []
+    for judge in judges:
+        kept.append(judge.predict(points) == wanted)
         advance(1)
     every = np.array(kept, dtype=np.bool_).reshape(len(kept), len(points))
     return [every[:, place] for place in np.split(inverse.ravel(), ends)]
+
+
+def _given(settings: Iterable[float] | None) -> list[float]:
+    """The settings to try as numbers in rising order; none where they are to be found."""
+    if settings is None:
+        return []
+    given = [given_number(setting) for setting in settings]
+    grid = [setting for setting in given if setting is not None]
+    if not grid or len(grid) < len(given) or grid != sorted(set(grid)):
+        raise InvalidInputError(f"settings: expected some numbers, in rising order, got {given}")
+    return grid
 
 
 def _promises(
     family: Any,
     ask: Callable[..., Recourse],
     coverage: float,
-    settings: Iterable[float] | None,
+    grid: list[float],
     task: Task,
+    advance: Advance,
 ) -> _Promises:
     """Promises at every setting, whatever the retrained models will say to them."""
     make = partial(_changes, family)
-    given = [] if settings is None else [given_number(setting) for setting in settings]
-    grid = [setting for setting in given if setting is not None]
-    if settings is not None and (not grid or len(grid) < len(given) or grid != sorted(set(grid))):
-        raise InvalidInputError(f"settings: expected some numbers, in rising order, got {given}")
+    # What is known of the next retraining holds of the family's own size, and of larger ones.
+    floor = family.size if isinstance(family, Changes) and family.inside else None
+    if grid and floor is not None and grid[0] < floor:
+        raise InvalidInputError(
+            f"settings: expected none below {floor:g}, the size that retrainings were ranked for, got {grid[0]:g}"
+        )
     scale = 1.0 if grid else _scale(task, make(1.0))
-    promises = _Promises(make, ask, grid[0] if grid else _least(make, scale), coverage)
+    least = grid[0] if grid else _least(make, scale) if floor is None else floor
+    promises = _Promises(make, ask, least, coverage, advance)
     first = promises.at(promises.least)
     if not first.found.any():
         raise InvalidInputError(
@@ -414,13 +492,17 @@ def _promises(
 
 def _grid(promises: _Promises, scale: float) -> list[float]:
     """Settings up to the largest that leaves enough people their advice, denser towards the least."""
-    grows = promises.covers(scale)
+
+    def covers(step: float) -> bool:
+        return promises.covers(promises.beyond(step))
+
+    grows = covers(scale)
     reach = scale
     for _ in range(_DOUBLINGS if grows else _HALVINGS):
         reach = 2.0 * reach if grows else reach / 2.0
-        if promises.covers(reach) != grows:
+        if covers(reach) != grows:
             break
-    if promises.covers(reach):
+    if covers(reach):
         low = reach
         high = reach if grows else 2.0 * reach
     elif grows:
@@ -429,8 +511,8 @@ def _grid(promises: _Promises, scale: float) -> list[float]:
         return []
     for _ in range(_BISECTIONS):
         middle = _short(math.sqrt(low * high))
-        low, high = (middle, high) if promises.covers(middle) else (low, middle)
-    return [_short(promises.least + low * (k / _SETTINGS) ** 2) for k in range(1, _SETTINGS + 1)]
+        low, high = (middle, high) if covers(middle) else (low, middle)
+    return [promises.beyond(low * (k / _SETTINGS) ** 2) for k in range(1, _SETTINGS + 1)]
 
 
 def _scale(task: Task, changes: Changes) -> float:
@@ -461,6 +543,7 @@ def _changes(family: Any, size: float) -> Changes:
     make = family.resized if isinstance(family, Changes) else family
     try:
         changes = make(size)
+        changes = changes.calibrated(None) if isinstance(changes, Changes) else changes
     except TypeError as error:
         changes = error
     if not isinstance(changes, Changes):

@@ -6,7 +6,8 @@ shift       PlausibleShift     every model whose margin at a promised point is a
 ellipsoid   Ellipsoid          every linear model whose parameters lie in an ellipsoid around today's
 trees       TreeChanges        every tree ensemble of today's structure whose leaves and thresholds lie near today's
 
-kind        Changes, Chance    what they share; and how often promises of a kind are expected to be broken
+kind        Changes            what they share
+            Chance, Inside     how often promises are expected to be broken; how probably the next model lies in Δ
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.changes._ellipsoid import Ellipsoid
-from holdfast.changes._kind import Chance, Changes
+from holdfast.changes._kind import Chance, Changes, Inside
 from holdfast.changes._parameters import (
     PlausibleChanges,
     parameter_distance,
@@ -29,6 +30,7 @@ __all__ = [
     "Changes",
     "Ellipsoid",
     "EnsembleShift",
+    "Inside",
     "PlausibleChanges",
     "PlausibleShift",
     "TreeChanges",

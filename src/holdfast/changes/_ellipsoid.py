@@ -22,7 +22,7 @@ from scipy.special import softmax
 from holdfast._given import given_floats
 from holdfast._network import Floats, Network
 from holdfast._numbers import at_most
-from holdfast.changes._kind import Chance, Changes
+from holdfast.changes._kind import Chance, Changes, Inside
 from holdfast.changes._parameters import check_alike, flat, rebuilt, whole_numbers
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
@@ -49,6 +49,8 @@ class Ellipsoid(Changes):
     threshold
         Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
         of policy too. None: it stays.
+    inside
+        How probably the next retraining lies in Δ; `delta_calibrated` fills it in.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Ellipsoid(Changes):
     radius: float
     chance: Chance | None = None
     threshold: tuple[float, float] | None = None
+    inside: Inside | None = None
 
     def __post_init__(self) -> None:
         given = np.array(given_floats(self.shape, "shape"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -17,34 +18,56 @@ from holdfast._shown import Shown, Summary
 from holdfast.errors import InvalidInputError
 
 # What values of every kind have.
-_SHARED = ("chance", "threshold")
+_SHARED = ("chance", "inside", "threshold")
+# A mean of shares may lie a hair above what it is in decimals.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Chance:
     """How many promises the next model is expected to break, as measured on retrained models. Never a proof.
 
+    With n models, whose mean loss is L, the rule is (n L + 1) / (n + 1) <= broken; with a probability the loss of a
+    model is 1 where it breaks more than `broken`, else 0, and the bound is 1 - probability. A calibration that ends
+    without a setting promises nothing, and is counted as kept: what holds on average over all calibrations need not
+    hold over those that end with one. Where these are at least every second, it holds of them with `given`.
+
     Parameters
     ----------
     broken
-        The share of such promises that the next model breaks at most: in expectation, or with `probability`.
+        The share of promises that the next model breaks at most: in expectation, or with `probability`.
     models
         How many retrained models it was calibrated on.
     probability
         None: `broken` is an expectation. Otherwise at most that share is broken, with this probability.
     how
         What the retrained models have in common with the next one, in words.
+    people
+        How many people's promises were measured.
+    loss
+        The mean share of these promises that one of the models breaks, at the chosen setting or at a larger one.
+    worse
+        How many of the models break more than `broken` of them.
+    record
+        What it was measured for: generator, model, space, threshold, target, changes and people. A chance without a
+        record is printed, and stated of no advice.
 
     Examples
     --------
     >>> print(Chance(0.1, 20))
-    of such promises at most 1 in 10 is expected to be broken by the next model (calibrated on 20 retrained models)
+    at most 1 in 10 of such promises is expected to be broken by the next model, over calibrations like this one, \
+where one that ends without a setting is counted as kept; given a setting, at most 1 in 5, if at least every second \
+such calibration ends with one; condition: the next model is drawn as these 20 were
     """
 
     broken: float
     models: int
     probability: float | None = None
     how: str = ""
+    people: int = 0
+    loss: float | None = None
+    worse: int | None = None
+    record: Facts | None = field(default=None, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         given_share(self.broken, "broken")
@@ -52,24 +75,83 @@ class Chance:
             given_share(self.probability, "probability")
 
     @property
-    def one_in(self) -> int | None:
-        """n where the share is 1 in n."""
-        exact = Fraction(self.broken).limit_denominator(1000)
-        return exact.denominator if exact.numerator == 1 else None
+    def given(self) -> float | None:
+        """The share, or the probability, that holds of calibrations that end with a setting, if every second does.
 
-    @property
-    def share(self) -> str:
-        """The share as people say it."""
-        return f"{100 * self.broken:.3g}%" if self.one_in is None else f"1 in {self.one_in}"
+        None where it says nothing.
+        """
+        twice = 2.0 * (self.broken if self.probability is None else 1.0 - self.probability)
+        if twice >= 1.0:
+            return None
+        return twice if self.probability is None else 1.0 - twice
 
     def __str__(self) -> str:
-        evidence = (
-            f"(calibrated on {self.models} retrained models{', ' + self.how if self.how else ''})"
+        most, given = f"at most {one_in(self.broken)} of such promises", ""
+        known = f"{most} is expected to be broken by the next model"
+        if self.probability is not None:
+            known = f"with probability at least {self.probability:.3g} the next model breaks {most}"
+        if self.given is not None:
+            share = f"at most {one_in(self.given)}"
+            held = (
+                share if self.probability is None else f"with probability at least {self.given:.3g}"
+            )
+            given = f"given a setting, {held}, if at least every second such calibration ends with one; "
+        how = f" ({self.how})" * bool(self.how)
+        people = f", and people are like these {self.people}" * bool(self.people)
+        return (
+            f"{known}, over calibrations like this one, where one that ends without a setting is counted as kept; "
+            f"{given}condition: the next model is drawn as these {self.models} were{how}{people}"
         )
-        if self.probability is None:
-            return f"of such promises at most {self.share} is expected to be broken by the next model {evidence}"
-        sure = f"with probability {self.probability:.3g}"
-        return f"{sure} the next model breaks at most {self.share} of such promises {evidence}"
+
+
+@dataclass(frozen=True)
+class Inside:
+    """How probably the next retraining lies in Δ, as ranked among others. It is about Δ, whatever is promised.
+
+    Parameters
+    ----------
+    rank, models
+        At least `rank` of the `models` retrainings that were ranked lie in Δ.
+    coverage, confidence
+        With a confidence: at least the share `coverage` of the retrainings to come lies in Δ, with this confidence.
+    record
+        The model that Δ is around; None where distances were given in place of models.
+
+    Examples
+    --------
+    >>> print(Inside(19, 20))
+    the next retraining stays within Δ with probability at least 0.904, if it is exchangeable with these 20
+    """
+
+    rank: int
+    models: int
+    coverage: float | None = None
+    confidence: float | None = None
+    record: Facts | None = field(default=None, repr=False, hash=False)
+
+    @property
+    def probability(self) -> float:
+        """That of the next retraining to lie in Δ, over histories too."""
+        return self.rank / (self.models + 1)
+
+    def __str__(self) -> str:
+        if self.confidence is None:
+            # Rounded down: it is a promise.
+            sure = math.floor(1e3 * self.probability + _ROUNDING) / 1e3
+            return (
+                f"the next retraining stays within Δ with probability at least {sure:g}, if it is exchangeable with "
+                f"these {self.models}"
+            )
+        return (
+            f"with confidence {self.confidence:g} at least {self.coverage:g} of the retrainings to come stay within Δ, "
+            f"if they and these {self.models} are independent and made alike"
+        )
+
+
+def one_in(share: float) -> str:
+    """A share as people say it: 1 in 10, or in percent."""
+    exact = Fraction(share).limit_denominator(1000)
+    return f"1 in {exact.denominator}" if exact.numerator == 1 else f"{100 * share:.3g}%"
 
 
 class Changes(Shown):
@@ -79,6 +161,8 @@ class Changes(Shown):
     # What `size` is called: "delta", "margin", "radius".
     unit: ClassVar[str]
     chance: Chance | None
+    # Of kinds whose size can be ranked.
+    inside: Inside | None = None
     # Between which probabilities the decision threshold may move; None where it stays.
     threshold: tuple[float, float] | None
 
@@ -94,8 +178,14 @@ class Changes(Shown):
         return size
 
     def resized(self, size: float) -> Self:
-        """The same kind and shape with another size, and without a chance, which belonged to this one."""
-        return replace(self, chance=None, **{self.unit: size})  # type: ignore[type-var]
+        """The same kind and shape with another size; a chance belonged to this one, what lies inside to larger ones."""
+        return self._measured_at(size, **{self.unit: size})
+
+    def _measured_at(self, size: float, **parts: Any) -> Self:
+        """The same with other parts, and what was measured that holds of this size."""
+        if self.inside is not None and not size >= self.size:
+            parts["inside"] = None
+        return replace(self, chance=None, **parts)  # type: ignore[type-var]
 
     @abstractmethod
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
@@ -139,25 +229,44 @@ class Changes(Shown):
         return f", whichever threshold from {low:g} to {high:g} is used"
 
     def moving(self, threshold: object) -> Self:
-        """The same, with a threshold that may move between two probabilities; None: one that stays."""
-        return replace(self, threshold=threshold)  # type: ignore[type-var]
+        """The same without a chance, with a threshold that may move between two probabilities; None: one that stays."""
+        return replace(self, chance=None, threshold=threshold)  # type: ignore[type-var]
 
-    def calibrated(self, chance: Chance | None) -> Self:
-        """The same with a chance attached."""
-        return replace(self, chance=chance)  # type: ignore[type-var]
+    def calibrated(self, measured: Chance | Inside | None) -> Self:
+        """The same with what was measured attached; None: without a chance."""
+        if isinstance(measured, Inside) and "inside" not in {part.name for part in fields(self)}:  # type: ignore[arg-type]
+            raise InvalidInputError(
+                f"inside: expected changes of a model's own numbers, got {self!r}"
+            )
+        name = "inside" if isinstance(measured, Inside) else "chance"
+        return replace(self, **{name: measured})  # type: ignore[type-var]
+
+    @property
+    def bare(self) -> Self:
+        """The same without anything that was measured."""
+        gone = {"chance": None, **({"inside": None} if self.inside else {})}
+        return replace(self, **gone)  # type: ignore[type-var]
+
+    @property
+    def measured(self) -> tuple[Chance | Inside, ...]:
+        """All that was measured and is not proven, each a sentence."""
+        return tuple(filter(None, (self.inside, self.chance)))
 
     def to_dict(self) -> Document:
         """The value as plain JSON-able data, with every digit."""
-        chance = {"chance": asdict(self.chance)} if self.chance else {}
+        measured = {"chance": self.chance, "inside": self.inside}
         policy = {"threshold": list(self.threshold)} if self.threshold else {}
-        return {"kind": self.kind, **self.facts(), **policy, **chance}
+        known = {name: asdict(one) for name, one in measured.items() if one}
+        return {"kind": self.kind, **self.facts(), **policy, **known}
 
     @classmethod
     def from_dict(cls, document: Facts) -> Self:
         """What `to_dict` wrote."""
-        chance = document.get("chance")
         value = cls.of_facts(document).moving(document.get("threshold"))
-        return value.calibrated(chance and Chance(**chance))
+        for name, kind in (("chance", Chance), ("inside", Inside)):
+            if document.get(name):
+                value = value.calibrated(kind(**document[name]))
+        return value
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.to_dict() == other.to_dict()
@@ -179,7 +288,7 @@ class Changes(Shown):
     def _table(self) -> list[tuple[str, object]]:
         return [
             (self.unit, self.size),
-            ("chance", None if self.chance is None else str(self.chance)),
+            ("measured, not proven", ". ".join(map(str, self.measured)) or None),
         ]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -22,7 +22,7 @@ from holdfast._files import Document, Facts
 from holdfast._given import given_number
 from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._numbers import at_most
-from holdfast.changes._kind import Chance, Changes, check_policy
+from holdfast.changes._kind import Chance, Changes, Inside, check_policy
 from holdfast.errors import InvalidInputError
 
 Radius = float | Floats
@@ -73,6 +73,8 @@ class PlausibleChanges(Changes):
     threshold
         Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
         of policy too. None: it stays.
+    inside
+        How probably the next retraining lies in Δ; `delta_calibrated` fills it in.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class PlausibleChanges(Changes):
     biases: bool | tuple[Floats, ...] = True
     chance: Chance | None = None
     threshold: tuple[float, float] | None = None
+    inside: Inside | None = None
 
     def __post_init__(self) -> None:
         norm = _check_norm(self.norm)
@@ -249,7 +252,7 @@ class PlausibleChanges(Changes):
         biases: Any = self.biases
         if isinstance(biases, tuple):
             biases = tuple(part * factor for part in biases)
-        return replace(self, delta=delta, biases=biases, chance=None)
+        return self._measured_at(self.size * factor, delta=delta, biases=biases)
 
     def __repr__(self) -> str:
         if self.per_parameter:

@@ -21,7 +21,7 @@ from holdfast._forest import Forest
 from holdfast._given import given_floats, whole_number
 from holdfast._numbers import at_most
 from holdfast._trees import TreeEnsemble
-from holdfast.changes._kind import Chance, Changes, check_size
+from holdfast.changes._kind import Chance, Changes, Inside, check_size
 from holdfast.changes._parameters import within
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
@@ -49,6 +49,8 @@ class TreeChanges(Changes):
         What was measured of such promises; `risk_calibrated` fills it in.
     threshold
         Between which probabilities the decision threshold may move, ``(0.6, 0.8)``. None: it stays.
+    inside
+        How probably the next retraining lies in Δ; `delta_calibrated` fills it in.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class TreeChanges(Changes):
     factor: float = 1.0
     chance: Chance | None = None
     threshold: tuple[float, float] | None = None
+    inside: Inside | None = None
 
     def __post_init__(self) -> None:
         leaves, thresholds = self.leaves, self.thresholds

@@ -56,6 +56,7 @@ class Advised(Points):
         return recourse_from(
             self.loaded, factuals, stated, target=self.label, changes=self.read(), space=self.space,
             reasons=advice.get("recourse_reason", advice.get("reason")),
+            marks=advice.get("recourse_chance", advice.get("chance")),
         )  # fmt: skip
 
 

@@ -102,8 +102,8 @@ def show(
             words = (
                 "none" if terms.changes is None else terms.changes.words.removeprefix("delta = ")
             )
-            if terms.changes is not None and terms.changes.chance is not None:
-                chances[words] = terms.changes.chance
+            if terms.changes is not None:
+                chances[words] = terms.changes.measured
             thresholds = (
                 terms.threshold if isinstance(terms.threshold, tuple) else (terms.threshold,)
             )
@@ -125,8 +125,9 @@ def show(
             right=numbers,
             no_wrap=True,
         )
-        for words, chance in chances.items():
-            say(f"{words}: measured, not proven: {chance}")
+        for words, measured in chances.items():
+            for one in measured:
+                say(f"{words}: measured, not proven: {one}")
         say(f"head {book.head}")
 
 

@@ -165,6 +165,7 @@ def risk(
     calibrated = hf.risk_calibrated(
         question.pop("model"), question.pop("X"), **question, retrained=models, broken=broken,
         family=hf.PlausibleShift if family is None else family, probability=probability, coverage=coverage, how=how,
+        progress=True,
     )  # fmt: skip
     say(str(calibrated))
     if evidence is not None:

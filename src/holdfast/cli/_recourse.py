@@ -26,6 +26,7 @@ from holdfast.generators._recourse import ADDED_COLUMNS, added_column
 from holdfast.generators._registry import METHODS, make_generator
 from holdfast.importers import Model
 from holdfast.scale import BatchFunction
+from holdfast.verify._fingerprint import known_of
 
 # People who are asked about at once.
 _PEOPLE = 256
@@ -145,8 +146,10 @@ def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     say(f"{found:,} of {n:,} people can reach class {asked.target} ({asked.method}).")
     if changes is not None:
         say(f"{counts.robust:,} of these promises hold under {changes.every_model}.")
-        if changes.chance is not None:
-            say(f"Measured, not proven: {changes.chance}.")
+        inside = known_of(model, changes.calibrated(None), "").inside
+        for one in (inside, changes.chance if counts.measured else None):
+            if one is not None:
+                say(f"Measured, not proven: {one}.")
     else:
         say(
             "Nothing is certified: the next model may reject this advice. Add --delta, --margin or --changes."
@@ -230,7 +233,8 @@ class _Counts:
 
     def __init__(self, function: BatchFunction) -> None:
         self.column = {name: added_column(name, function.like.columns) for name in ADDED_COLUMNS}
-        self.n = self.found = self.robust = 0
+        self.chance = added_column("chance", function.like.columns)
+        self.n = self.found = self.robust = self.measured = 0
         self.cost = self.dearest = self.widest = 0.0
         # Answers with a proven gap, and those that are proven to be the cheapest.
         self.gaps = self.cheapest = 0
@@ -246,6 +250,8 @@ class _Counts:
         found = found.astype(bool)
         self.n, self.found = self.n + len(part), self.found + int(found.sum())
         self.robust += int((verdict == "ROBUST").sum())
+        if self.chance in part:
+            self.measured += int((part[self.chance] != "").sum())
         if found.any():
             self.cost += float(cost[found].sum())
             self.dearest = max(self.dearest, float(cost[found].max()))

@@ -19,6 +19,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators._base import Generator
 from holdfast.generators._explain import explain
 from holdfast.generators._recourse import Recourse
+from holdfast.verify._fingerprint import leave_out
 
 
 def alternatives(
@@ -65,6 +66,9 @@ def alternatives(
     whole_number(n_answers, "n_answers", least=1)
     if not isinstance(X, pd.DataFrame):
         raise InvalidInputError(f"X: expected a DataFrame, got {type(X).__name__}")
+    if changes is not None and changes.chance is not None:
+        leave_out("chance", "it is about one answer a person, not alternatives", "risk_calibrated")
+        changes = changes.calibrated(None)
     fixed = {"target": target, "changes": changes, "generator": generator, **options}
     # The rows that wait for their next answer, by the columns that it has to leave alone.
     waiting: dict[tuple[Any, ...], list[int]] = {(): list(range(len(X)))}

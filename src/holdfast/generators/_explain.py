@@ -19,6 +19,7 @@ from holdfast.features import Direction, FeatureSpace
 from holdfast.generators._base import Generator, Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators._candidates import check_candidates, read_candidates
 from holdfast.generators._density import density_of
+from holdfast.generators._measured import stated
 from holdfast.generators._reading import read_question
 from holdfast.generators._recourse import Recourse, sentence_list
 
@@ -56,6 +57,8 @@ def explain(
         The class wanted: one label, or one for each row.
     changes
         Δ. Every counterfactual is certified under it, whatever the generator says; without it there are no verdicts.
+        A chance that it carries stays with the result where it was measured for this question; a `HoldfastWarning`
+        names what differs, or how many people are plainly unlike those of whom it was measured.
     generator
         How to look for an answer; ``holdfast methods`` lists them.
     space
@@ -124,7 +127,9 @@ def explain(
     result = replace(result, calls=tally.since(before), generator=generator)
     # They are read already, and need not be again.
     vars(result)["people"] = task.people
-    return result
+    told = stated(result, changes)
+    vars(told)["people"] = task.people
+    return told
 
 
 def _ask(generator: Generator, task: Task, rows: Ints, proposals: Proposals) -> None:

@@ -19,6 +19,7 @@ from holdfast.features._remarks import remark_on_people, remark_on_units
 from holdfast.generators._base import Generator, Task
 from holdfast.importers import Model, load_model
 from holdfast.verify._deciders import decider_for
+from holdfast.verify._fingerprint import known_of
 from holdfast.verify._inputs import check_changes, check_encoding, check_reading, read_targets
 
 
@@ -60,6 +61,8 @@ def read_people(
     """The people in the model's variables, and what they want; `known` are rows that the model will be asked about."""
     if changes is not None:
         check_changes(changes)
+        # Whoever asks states the chance where it fits.
+        changes = known_of(loaded, changes.calibrated(None), "")
     if not len(table):
         raise InvalidInputError("X: expected at least one row, got an empty table")
     check_reading(loaded, space)

@@ -20,7 +20,7 @@ from holdfast._given import given_floats, given_row
 from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._scored import Tally
 from holdfast._shown import HEAD, Shown, Summary, draw
-from holdfast.changes import Changes
+from holdfast.changes import Chance, Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows, Table
@@ -34,6 +34,7 @@ from holdfast.importers import Model, load_model
 from holdfast.verify import Certificates, CertifiedRadius, Verdict
 from holdfast.verify._certify import certify_points
 from holdfast.verify._deciders import Decider, decider_for
+from holdfast.verify._fingerprint import known_of
 from holdfast.verify._radius import radius_of_points
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Recourse(Shown):
         How often a model that is no network was asked, `calls` and `rows`: what a service may charge for.
     generator
         How the answers were looked for; None where they came as a table.
+    measured
+        Of which answers the chance in `changes` is stated; None where of none.
     """
 
     counterfactuals: pd.DataFrame
@@ -102,6 +105,7 @@ class Recourse(Shown):
     certificates: Certificates | None
     calls: Tally = field(default_factory=Tally)
     generator: Generator | None = None
+    measured: Bools | None = None
 
     @classmethod
     def of(
@@ -235,15 +239,28 @@ class Recourse(Shown):
         )
 
     def under(self, changes: Changes | None, *, time_limit: float | None = None) -> Recourse:
-        """The same answers, judged under another Δ; rows undecided after so many seconds are UNKNOWN."""
+        """The same answers, judged under another Δ; rows undecided after so many seconds are UNKNOWN.
+
+        A chance is about advice that was found under its own changes: it is left out, with a warning.
+        """
+        if changes is not None:
+            changes = known_of(self.model, changes, "the advice was found under other changes")
         decider = None if changes is None else decider_for(self.model, changes)
         certificates, verdict = _judged(
             decider, self.points, self.targets, Deadline.after(time_limit)
         )
-        return replace(self, changes=changes, certificates=certificates, verdict=verdict)
+        return replace(
+            self, changes=changes, certificates=certificates, verdict=verdict, measured=None
+        )
 
     def __len__(self) -> int:
         return int(self.found.shape[0])
+
+    def chance(self, row: int) -> Chance | None:
+        """What was measured of promises like that in this row; None where nothing is stated of it."""
+        if self.changes is None or self.measured is None or not self.measured[row]:
+            return None
+        return self.changes.chance
 
     @property
     def answered(self) -> Ints:

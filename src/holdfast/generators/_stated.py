@@ -14,6 +14,7 @@ from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators._base import RecourseReason
+from holdfast.generators._measured import stated
 from holdfast.generators._reading import find_space, own_columns, read_people
 from holdfast.generators._recourse import Recourse, sentence_list
 from holdfast.importers import load_model
@@ -33,6 +34,7 @@ def recourse_from(
     reasons: Sequence[Any] | pd.Series | None = None,
     time_limit: float | None = None,
     threshold: Any = None,
+    marks: Sequence[Any] | pd.Series | None = None,
 ) -> Recourse:
     """The `Recourse` that two tables state; costs and verdicts are computed here, whatever a file says about them.
 
@@ -47,6 +49,8 @@ def recourse_from(
         Why a row has no answer, one entry for each row; those of the other rows are not read.
     time_limit
         Seconds for certifying all rows; those still open by then are UNKNOWN.
+    marks
+        The column `chance` of the file that `holdfast explain` wrote: of which rows the chance of `changes` is stated.
 
     Returns
     -------
@@ -99,7 +103,8 @@ def recourse_from(
             f"{table.index[int(other.argmax())]!r}"
         )
     reason = _sentences(found, reasons, given, points, task.factuals)
-    return Recourse.judged(task, points, table, reason, Deadline.after(time_limit))
+    told = Recourse.judged(task, points, table, reason, Deadline.after(time_limit))
+    return stated(told, changes, marks)
 
 
 def answered(factuals: pd.DataFrame, counterfactuals: pd.DataFrame, space: FeatureSpace) -> Bools:

@@ -75,7 +75,9 @@ def verdict_share(
     answers: Recourse, changes: Changes, verdict: Verdict, time_limit: float | None
 ) -> float:
     """The share of the answers with this verdict."""
-    verdicts = check_recourse(answers).under(changes, time_limit=time_limit).verdict[answers.found]
+    verdicts = (
+        check_recourse(answers).under(changes.bare, time_limit=time_limit).verdict[answers.found]
+    )
     return float(np.mean(verdicts == verdict)) if verdicts.size else float("nan")
 
 
@@ -216,7 +218,7 @@ def per_row(
         columns["valid_retrained"] = valid_retrained_rows(answers, retrained)
     several = changes if isinstance(changes, Mapping) else {} if changes is None else {"": changes}
     for name, delta in several.items():
-        verdicts = answers.under(delta, time_limit=time_limit).verdict_names
+        verdicts = answers.under(delta.bare, time_limit=time_limit).verdict_names
         columns[f"verdict_{name}" if name else "verdict"] = verdicts
     columns["cost_l1"] = answers.cost_l1
     if density is not None:

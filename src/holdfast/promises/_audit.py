@@ -27,7 +27,7 @@ from holdfast.promises._ledger import Ledger
 from holdfast.promises._ledger_file import LedgerFile
 from holdfast.promises._ledger_read import overviews
 from holdfast.promises._pages import as_objects
-from holdfast.promises._terms import fingerprint
+from holdfast.verify._fingerprint import fingerprint
 
 # With fewer promises an audit is over before a bar could be read.
 _LONG = 200_000

@@ -99,7 +99,8 @@ def certificate(
     target = int(certs.targets[place])
     label = certs.classifier.classes.tolist()[target]
     try:
-        changes = _changes_document(certs.changes)
+        chance = source.chance(row) if isinstance(source, Recourse) else None
+        changes = _changes_document(certs.changes.calibrated(chance))
         threshold = _threshold_document(certs.decider.model, certs.classifier)
         # What is hashed is the model as it was trained; the threshold is stated.
         model = _plain_model(certs, bool(threshold))
@@ -196,6 +197,9 @@ def _threshold_document(model: Model | None, classifier: Classifier) -> Document
 def _changes_document(changes: Changes) -> Document:
     """What may change, with the models of an ensemble in full."""
     document = changes.to_dict()
+    if changes.chance is not None and changes.chance.record is not None:
+        # Of whom it was measured is nothing that everyone with a certificate is to know.
+        document["chance"]["record"].pop("people", None)
     if isinstance(changes, EnsembleShift):
         document["models"] = [
             _numbers(load_network(model), "weights", "biases", "activations")

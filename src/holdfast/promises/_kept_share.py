@@ -173,7 +173,7 @@ def _holding(model: Any, part: _UnderTerms, changes: Changes | None) -> Bools:
     loaded = load_model(model, part.threshold)
     rows = part.rows
     space = None if loaded.preprocess is not None else part.space
-    kind = PlausibleShift(0.0) if changes is None else changes
+    kind = PlausibleShift(0.0) if changes is None else changes.bare
     if isinstance(loaded.classifier, Scored):
         asked, points = loaded.classifier.about(rows)
         return certify(asked, points, part.labels, kind).robust

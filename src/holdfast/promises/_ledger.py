@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from holdfast.promises._ledger_record import Receipt, certified_columns, read_ke
 from holdfast.promises._ledger_verify import Verification, verify
 from holdfast.promises._pages import as_objects, encode_json
 from holdfast.promises._terms import Terms
+from holdfast.verify._fingerprint import known_of
 from holdfast.verify._inputs import check_changes
 
 __all__ = ["Ledger", "Receipt"]
@@ -170,7 +172,10 @@ class Ledger(Shown):
         """
         check_recourse(recourse, "recourse")
         keys = recourse.counterfactuals.index if keys is None else keys
-        terms = _terms(recourse.model.at(threshold), recourse.space, recourse.changes)
+        model, changes = recourse.model.at(threshold), recourse.changes
+        if changes is not None and model.recorded[1] != recourse.model.recorded[1]:
+            changes = known_of(model, changes, "it was measured at another threshold")
+        terms = _terms(model, recourse.space, changes)
         return self._record(terms, recourse, keys, date, radius=radius, once=once)
 
     def add_frame(
@@ -207,6 +212,8 @@ class Ledger(Shown):
         told = recourse_from(
             model, factuals, counterfactuals, target=target, space=space, threshold=threshold
         )
+        if changes is not None:
+            changes = known_of(told.model, changes, "the table does not say that it was stated")
         keys = counterfactuals.index if keys is None else keys
         return self._record(
             _terms(told.model, told.space, changes), told, keys, date, radius=radius, once=once
@@ -242,7 +249,14 @@ class Ledger(Shown):
             )
         known = as_objects([self.file.name_of(key) for key in names[rows]])
         said = certified_columns(terms, known, before, after, recourse.targets[rows], radius)
-        added, total, head = self.file.append(terms, iso_date(date, "date"), said, once=once)
+        parts = [(terms, said)]
+        if terms.changes is not None and terms.changes.chance is not None:
+            # Nothing measured is recorded of people who are plainly unlike those of whom it was.
+            told = np.array([recourse.chance(row) is not None for row in rows.tolist()])
+            bare = replace(terms, changes=terms.changes.calibrated(None))
+            parts = [(terms, said.take(np.flatnonzero(told))), (bare, said.take(np.flatnonzero(~told)))]
+            parts = [part for part in parts if len(part[1].keys)]
+        added, total, head = self.file.append(parts, iso_date(date, "date"), once=once)
         return Receipt(added, len(recourse) - rows.size, total, head.hex(), rows.size - added)
 
     def erase(self, key: Any, *, why: str = "") -> tuple[int, ...]:

@@ -319,9 +319,9 @@ class LedgerFile:
                 raise
 
     def append(
-        self, terms: Terms, date: str, said: Columns, *, once: bool = False
+        self, parts: Iterable[tuple[Terms, Columns]], date: str, *, once: bool = False
     ) -> tuple[int, int, bytes]:
-        """Write promises: how many, how many there are now, and the head.
+        """Write promises under their terms, all or none: how many, how many there are now, and the head.
 
         With `once`, those that are recorded already are left out.
         """
@@ -332,15 +332,18 @@ class LedgerFile:
                 self.connection.executemany("INSERT INTO about VALUES (?, ?)", self._new.items())
                 self.connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 self.connection.execute(f"PRAGMA user_version = {VERSION}")
-            self.connection.executemany(
-                "INSERT OR IGNORE INTO objects VALUES (?, ?)", terms.objects().items()
-            )
-            if once:
-                said = said.take(self._unrecorded(terms.hash, date, said))
-            for start in range(0, len(said.keys), PAGE):
-                self._write(Page.of(terms.hash, date, said.take(slice(start, start + PAGE))))
+            added = 0
+            for terms, said in parts:
+                self.connection.executemany(
+                    "INSERT OR IGNORE INTO objects VALUES (?, ?)", terms.objects().items()
+                )
+                if once:
+                    said = said.take(self._unrecorded(terms.hash, date, said))
+                for start in range(0, len(said.keys), PAGE):
+                    self._write(Page.of(terms.hash, date, said.take(slice(start, start + PAGE))))
+                added += len(said.keys)
             _, total, head = self.end()
-        return len(said.keys), total, head
+        return added, total, head
 
     def _write(self, page: Page) -> None:
         """The page at the end of the chain, and the index of its people."""

@@ -83,7 +83,7 @@ def _copy(
                         f"entry {row[0]}: it, or the entry before it, is not what was written"
                     )
                 number = row[0]
-            file.append(terms, date, _columns(file, terms, rows, points))
+            file.append([(terms, _columns(file, terms, rows, points))], date)
     if (number, previous) != end:
         raise FileFormatError(f"expected {end[0]} entries, each with its terms, got {number}")
     return number, previous.hex()

@@ -13,22 +13,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import joblib
-
 from holdfast import checker
 from holdfast._classifier import Classifier
 from holdfast._files import Document
 from holdfast._network import Network
 from holdfast._scored import Scored
 from holdfast._tree_document import FORMAT as TREES
-from holdfast._tree_document import of_tree_document, tree_document
-from holdfast._trees import TreeEnsemble, steps_digest
+from holdfast._tree_document import of_tree_document
 from holdfast.changes import Changes, PlausibleChanges, changes_from_dict
-from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
+from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.importers._model import as_network
 from holdfast.importers._thresholds import Threshold, at_threshold, check_threshold
 from holdfast.verify._exact import parameters
+from holdfast.verify._fingerprint import fingerprint, recorded_trees
 
 _FORMAT = "holdfast-terms"
 _VERSION = 1
@@ -107,12 +105,10 @@ class Terms:
         if verdict != "ROBUST":
             known = "it is not so" if verdict == "NOT_ROBUST" else "it is not known"
             return f"{today}; {known} that {self.changes.every_model} does"
-        chance = (
-            "" if self.changes.chance is None else f"; measured, not proven: {self.changes.chance}"
-        )
+        measured = "".join(f"; measured, not proven: {one}" for one in self.changes.measured)
         # A margin is measured at the row itself: that a model which keeps it accepts is no theorem about models.
         known = "by its margin" if self.changes.unit == "margin" else "proven"
-        return f"{known}: {self.changes.every_model} accepts{chance}"
+        return f"{known}: {self.changes.every_model} accepts{measured}"
 
     @cached_property
     def hash(self) -> str:
@@ -139,7 +135,7 @@ class Terms:
         """A network, or trees, as the checker reads it; of any other model, what it is known by."""
         if isinstance(self.classifier, Network):
             return parameters(self.classifier)
-        if (trees := _document(self.classifier)) is not None:
+        if (trees := recorded_trees(self.classifier)) is not None:
             return trees
         classes = self.classifier.classes.tolist()
         return {"format": _SCORES, "version": 1, "classes": classes, "model": self.model_hash}
@@ -187,43 +183,6 @@ class Terms:
         # Every part was held against its hash, so the hash of all is known: it need not be computed again.
         vars(terms)["hash"] = name
         return terms
-
-
-def fingerprint(classifier: Classifier) -> str:
-    """The hash of a network or of trees, the same as in a certificate file; of any other model that of its content.
-
-    Of a function the content is its name: a service that changes behind it keeps its fingerprint. What cannot be
-    pickled is "unknown".
-    """
-    if isinstance(classifier, Network):
-        known = parameters(classifier)
-        return checker.PlainModel(
-            known["weights"], known["biases"], known["activations"], known["classes"]
-        ).sha256
-    if (trees := _document(classifier)) is not None:
-        return checker.sha256(trees)
-    assert isinstance(classifier, Scored)
-    try:
-        content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")
-    # Anyone's code may be in it, and raise anything.
-    except Exception:
-        return "unknown"
-    return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
-
-
-def _document(classifier: Classifier) -> dict[str, Any] | None:
-    """Trees in full, with the hash of steps before them; None for others, or where no hash says all of these."""
-    if not isinstance(classifier, TreeEnsemble):
-        return None
-    before = classifier.score.before
-    if before is not None and steps_digest(before) is None:
-        return None
-    try:
-        document = tree_document(classifier)
-        checker.canonical(document)
-    except (UnsupportedModelError, checker.CheckError):
-        return None
-    return document
 
 
 def _not_recorded(table: Any) -> Any:

@@ -21,6 +21,7 @@ from pandas.api import types
 from holdfast._given import row_words
 from holdfast.errors import InvalidInputError, MissingExtraError
 from holdfast.generators import explain
+from holdfast.generators._measured import marks_of
 from holdfast.generators._reading import space_for
 from holdfast.generators._recourse import added_column
 from holdfast.importers import load_model
@@ -341,6 +342,8 @@ def _explain_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
         "reason": "str",
     }
     columns |= {added_column(name, like.columns): dtype for name, dtype in added.items()}
+    if getattr(options.get("changes"), "chance", None):
+        columns[added_column("chance", like.columns)] = "str"
     return columns | {"advice": "str"}
 
 
@@ -350,7 +353,10 @@ def _explain(model: Any, options: dict[str, Any]) -> Answer:
 
     def answer(frame: pd.DataFrame) -> pd.DataFrame:
         result = explain(loaded, frame, **options)
-        return result.to_frame().assign(advice=["; ".join(parts) for parts in result.advice])
+        marks = {added_column("chance", frame.columns): marks_of(result)}
+        return result.to_frame().assign(
+            advice=["; ".join(parts) for parts in result.advice], **marks
+        )
 
     return answer
 

@@ -68,8 +68,8 @@ def openapi(service: Service) -> dict[str, Any]:
             "version": holdfast.__version__,
             "description": f"ROBUST is proven of {facts['proven_of']}. "
             + (
-                f"Measured, not proven: {facts['measured_not_proven']}. "
-                if service.changes.chance
+                f"Measured, not proven: {'. '.join(map(str, service.changes.measured))}. "
+                if service.changes.measured
                 else ""
             )
             + "UNKNOWN is neither proven nor broken. Numbers read back to the certified point, bit for bit.",
@@ -104,6 +104,7 @@ _ADVICE = {
     "cost_l1": {**_NUMBER, "description": "The mean change over the model's variables."},
     "optimality_gap": {**_NUMBER, "description": "How far, relatively, the cost may lie above the least; 0 is proven."},
     "lower_bound": {**_NUMBER, "description": "A proven lower bound on cost_l1."},
+    "chance": {"type": "boolean", "description": "Whether the chance that was measured is about this person."},
 }  # fmt: skip
 _SHOWN = {
     "/health": ("Whether the service is up; needs no token.", "application/json"),
@@ -131,7 +132,7 @@ def _answer(name: str) -> dict[str, Any]:
         "model": {**_TEXT, "description": "The hash of the model's parameters."},
         "changes": {"type": "object", "description": "Δ, with every digit."},
         "proven_of": {**_TEXT, "description": "Of which models ROBUST is proven."},
-        "measured_not_proven": {"type": ["string", "null"], "description": "The chance that comes with Δ."},
+        "measured_not_proven": {"type": ["string", "null"], "description": "What was measured of Δ."},
     }  # fmt: skip
     if name == "explain":
         fields["warnings"] = _array(_TEXT, "What may not be what was meant.")

@@ -20,11 +20,11 @@ from holdfast.errors import HoldfastError, HoldfastWarning, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators import Generator, Recourse, explain
 from holdfast.generators._candidates import read_ahead
+from holdfast.generators._measured import misfits
 from holdfast.importers import Model, load_model
 from holdfast.promises import Ledger, audit
 from holdfast.promises._ledger_record import read_keys
 from holdfast.promises._pages import plain_rows, restored_rows
-from holdfast.promises._terms import fingerprint
 from holdfast.service._body import (
     check_fields,
     read_network,
@@ -33,6 +33,7 @@ from holdfast.service._body import (
     read_time,
 )
 from holdfast.verify import Certificates, Verdict, prepare
+from holdfast.verify._fingerprint import fingerprint, leave_out
 
 ASKED = ("people", "keys", "target", "time_limit")
 # The fields of each question, in the order in which they are named to whoever sends another.
@@ -121,12 +122,22 @@ class Service:
         threshold: Any = None,
     ) -> None:
         self.model: Model = load_model(model, threshold)
-        self.prepared = prepare(self.model, changes, space=space)
-        self.space, self.changes = space, changes
+        self.prepared = prepare(self.model, changes.calibrated(None), space=space)
+        self.space, self.changes = space, self.prepared.decider.changes
         self.generator, self.seed, self.radius = generator, seed, radius
         self.ledger, self.secret, self.limits = ledger, secret, limits or RequestLimits()
         classifier = self.prepared.model.classifier
-        self.target = classifier.classes.tolist()[classifier.class_index(target)]
+        index = classifier.class_index(target)
+        self.target = classifier.classes.tolist()[index]
+        if changes.chance is not None:
+            reasons = ["it is about advice, and no generator is given"]
+            if generator is not None:
+                targets = np.array([index])
+                reasons = misfits(generator, changes, self.prepared.model, space, targets)
+            if reasons:
+                leave_out("chance", "; ".join(reasons), "risk_calibrated")
+            else:
+                self.changes = self.changes.calibrated(changes.chance)
         if generator is not None:
             read_ahead(generator, space, classifier)
         if ledger is not None:
@@ -142,12 +153,12 @@ class Service:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What every answer says of itself: which model, what is proven about it, and what was only measured."""
-        chance = self.changes.chance
+        known = self.prepared.decider.changes
         return {
             "model": fingerprint(self.model.recorded[0]),
-            "changes": self.changes.to_dict(),
-            "proven_of": self.changes.every_model,
-            "measured_not_proven": None if chance is None else str(chance),
+            "changes": known.bare.to_dict(),
+            "proven_of": known.every_model,
+            **_measured(known),
         }
 
     def certify(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,8 +196,10 @@ class Service:
                 space=self.space, seed=self.seed, time_limit=each, progress=False,
             )  # fmt: skip
         remarks = [str(one.message) for one in caught if one.category is HoldfastWarning]
+        assert advice.changes is not None
         answer = {
             **self.facts,
+            **_measured(advice.changes),
             "target": target,
             "people": self._advice(advice),
             "warnings": remarks,
@@ -248,6 +261,7 @@ class Service:
                     "optimality_gap": _plain(advice.optimality_gap[row]),
                     **next(proven),
                     "point": advice.points[row].tolist(),
+                    "chance": advice.chance(row) is not None,
                 }
             people.append(said | {"lower_bound": _plain(advice.lower_bound[row])})
         return people
@@ -295,6 +309,10 @@ def _certified(certificates: Certificates) -> list[dict[str, Any]]:
             certificates.verdict, *margins, certificates.decided_by, strict=True
         )
     ]
+
+
+def _measured(changes: Changes) -> dict[str, str | None]:
+    return {"measured_not_proven": ". ".join(map(str, changes.measured)) or None}
 
 
 def _plain(value: float | np.floating[Any]) -> float | None:

@@ -126,7 +126,7 @@ def judge(
             space=table.space,
         )
         limit = None if time_limit is None else time_limit * len(answers)
-        return {"verdict": answers.under(changes, time_limit=limit).verdict_names.tolist()}
+        return {"verdict": answers.under(changes.bare, time_limit=limit).verdict_names.tolist()}
 
     specification = {"cell": cell.key, "changes": changes, "time_limit": time_limit}
     content, reused = situation.store.remember("verdicts", specification, compute)

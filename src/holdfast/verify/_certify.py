@@ -25,6 +25,7 @@ from holdfast.verify._certificates import Certificates
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._deciders import Decider, asked_about, decider_for, toward
 from holdfast.verify._engine import Engine, cut
+from holdfast.verify._fingerprint import known_of
 from holdfast.verify._inputs import Space, Table, check_changes, read_table, read_targets
 from holdfast.verify._outputs import logit_ranges
 from holdfast.verify._verdict import NOT_ROBUST, ROBUST, UNKNOWN, Outcome, Stage
@@ -128,6 +129,9 @@ def prepare(
     check_changes(changes)
     device = check_device(device, None)
     loaded = load_model(model, threshold)
+    changes = known_of(
+        loaded, changes, "it is about advice that `explain` found, and these points are given"
+    )
     if isinstance(space, FeatureSpace):
         loaded = loaded.in_space(space)
     return Prepared(loaded, decider_for(loaded, changes, device), space)

@@ -42,6 +42,7 @@ from holdfast.presentation.letters._contents import (
     Limits,
     MainReason,
     StatedChance,
+    StatedInside,
     Time,
 )
 from holdfast.presentation.letters._language import Language
@@ -253,7 +254,8 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         limits=None if recourse.changes is None else _limits(recourse.changes, words),
         time=_time(batch, row) if outcome == GUARANTEED else Time(),
         why_none="" if found else _WHY_NONE.get(recourse.reason[row].kind, "not_found"),
-        odds=_odds(recourse.changes, language) if outcome in (GUARANTEED, CHANCE) else None,
+        odds=_odds(recourse.chance(row), language) if outcome in (GUARANTEED, CHANCE) else None,
+        inside=_inside(recourse.changes, language) if outcome == GUARANTEED else None,
     )
 
 
@@ -266,7 +268,7 @@ def _outcome(recourse: Recourse, row: int) -> str:
         return NOT_GUARANTEED
     if changes.unit != "margin":
         return GUARANTEED
-    return NOT_GUARANTEED if changes.chance is None else CHANCE
+    return NOT_GUARANTEED if recourse.chance(row) is None else CHANCE
 
 
 def _class(recourse: Recourse, row: int) -> str:
@@ -495,20 +497,27 @@ def _tree_limits(changes: TreeChanges, words: _Words) -> Limits:
     )
 
 
-def _odds(changes: Changes | None, language: Language) -> StatedChance | None:
-    chance: Chance | None = None if changes is None else changes.chance
-    if chance is None:
+def _odds(chance: Chance | None, language: Language) -> StatedChance | None:
+    """Counts of what was measured, rounded up: facts, which are true of any reader."""
+    if chance is None or chance.loss is None:
         return None
-    # What is broken is rounded up, how sure that is down; the last bits are those of a decimal in binary.
-    broken = math.ceil(1e4 * chance.broken * (1.0 - 1e-12)) / 100.0
+    refused = max(1, math.ceil(100.0 * chance.loss * (1.0 - 1e-12)))
+    sure = chance.probability is not None
     return StatedChance(
-        one_in=str(chance.one_in or ""),
-        share=language.number(broken, percent=True),
+        people=language.number(chance.people),
         models=language.number(chance.models),
-        probability=""
-        if chance.probability is None
-        else language.rounded_down(100.0 * chance.probability, percent=True),
+        refused=language.number(refused),
+        worse=language.number(chance.worse or 0) if sure else "",
+        share=language.rounded_down(100.0 * chance.broken) if sure else "",
+        how=chance.how,
     )
+
+
+def _inside(changes: Changes | None, language: Language) -> StatedInside | None:
+    known = None if changes is None else changes.inside
+    if known is None:
+        return None
+    return StatedInside(language.number(known.rank), language.number(known.models))
 
 
 def _time(batch: Batch, row: int) -> Time:

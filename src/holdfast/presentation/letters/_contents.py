@@ -115,22 +115,34 @@ class Limits:
 
 @dataclass(frozen=True)
 class StatedChance:
-    """What was measured of such advice: how often the next model breaks it. Never a proof.
+    """What was measured of such advice, as counts: how often other models refused it. Never a proof.
 
     Attributes
     ----------
-    one_in, share
-        The share that is broken at most: "10" for 1 in 10, or "" where it is no such share; and as "10%".
-    models
-        How many retrained models it was measured on.
-    probability
-        "" where the share is an expectation; otherwise it holds with this probability ("90%").
+    people, models
+        To how many people such advice was tried, and on how many retrained models.
+    refused
+        So many in 100 of these people the models refused at most, on average.
+    worse, share
+        So many of the models refused more than `share` in 100; "" where the chance is an expectation.
+    how
+        How these models were made, as whoever measured it wrote it down, in their language.
     """
 
-    one_in: str
-    share: str
+    people: str
     models: str
-    probability: str
+    refused: str
+    worse: str = ""
+    share: str = ""
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class StatedInside:
+    """How many of the retrainings that were measured stayed within `limits`: at least `within` of `models`."""
+
+    within: str
+    models: str
 
 
 @dataclass(frozen=True)
@@ -186,6 +198,8 @@ class LetterContents:
         None where nothing was certified.
     odds
         None where nothing was measured, and unless the outcome is "guaranteed" or "chance".
+    inside
+        How many retrainings stayed within `limits`, where that was measured and the outcome is "guaranteed"; else None.
     time
         Empty unless the outcome is "guaranteed".
     why_none
@@ -209,6 +223,7 @@ class LetterContents:
     time: Time
     why_none: str
     odds: StatedChance | None = None
+    inside: StatedInside | None = None
     derived: str = ""
     unlisted: int = 0
 

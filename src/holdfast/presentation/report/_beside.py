@@ -194,7 +194,7 @@ def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
         return [""] * len(recourse)
     from holdfast import checker
     from holdfast.promises._certificate import read_certificates, row_document
-    from holdfast.promises._terms import fingerprint
+    from holdfast.verify._fingerprint import fingerprint
 
     if not Path(path).exists():
         raise InvalidInputError(

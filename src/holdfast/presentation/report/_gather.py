@@ -317,7 +317,9 @@ def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:
         raise InvalidInputError(
             f"{where}: expected the same people in the same order, got other values"
         )
-    return other if other.changes == recourse.changes else other.under(recourse.changes)
+    # A chance is about the advice of one method alone.
+    shared = recourse.changes and recourse.changes.calibrated(None)
+    return other if other.changes == shared else other.under(shared)
 
 
 def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,8 @@ from holdfast._trees import TreeEnsemble
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import differs
-from holdfast.generators import Generator, Recourse
+from holdfast.generators import Recourse
+from holdfast.generators._measured import settings_of
 from holdfast.generators._radii import Radii
 from holdfast.presentation.report._contents import Calibrated, Figures, Refits
 
@@ -56,7 +56,7 @@ def facts_of(
     model = [("Model", build)]
     if isinstance(trained, Network | TreeEnsemble):
         # It imports the checker, which is to run as a module of its own.
-        from holdfast.promises._terms import fingerprint
+        from holdfast.verify._fingerprint import fingerprint
 
         model.append(("Model's SHA-256", fingerprint(trained)))
     evidence = []
@@ -100,25 +100,6 @@ def cost_of(space: FeatureSpace) -> str:
         f"The mean change over the {space.n_variables} variables of the model, in units of each column's range"
         f"{weighted}: at 0.03 each variable moves by 3% of its range on average{unit}"
     )
-
-
-def settings_of(generator: Generator) -> str:
-    """The method and its settings; a table by how many rows it has."""
-    said = []
-    for field in fields(generator):  # type: ignore[arg-type]
-        value = getattr(generator, field.name)
-        if value is None:
-            continue
-        if isinstance(value, Generator):
-            text = f"({settings_of(value)})"
-        elif isinstance(value, bool):
-            text = "on" if value else "off"
-        elif isinstance(value, str) or not hasattr(value, "__len__"):
-            text = str(value)
-        else:
-            text = f"of {len(value):,} rows"
-        said.append(f"{field.name.replace('_', ' ')} {text}")
-    return f"{type(generator).__name__}{' with ' if said else ''}{', '.join(said)}"
 
 
 def promise_of(
@@ -171,10 +152,12 @@ def promise_of(
                 "counter-model was found. They are not counted as safe."
             )
         # What was measured beside the proof is never worded as one.
+        if changes.inside is not None:
+            yield f"Measured, not proven: {changes.inside}."
         if changes.chance is not None:
-            yield (
-                f"Measured, not proven, of promises that hold under every model in Δ: {changes.chance}."
-            )
+            stated = sum(recourse.chance(row) is not None for row in recourse.answered.tolist())
+            of = f", of {_of(stated, found, 'promises')}" * (stated < found)
+            yield f"Measured, not proven{of}: {changes.chance}."
         elif changes.unit == "margin":
             yield (
                 "How far retraining lowers margins was not measured, so nothing is said about the next model."
@@ -303,7 +286,12 @@ def _limits_of_changes(changes: Changes) -> Iterator[str]:
             " A model trained from scratch, with another seed, is typically nowhere near today's, however alike their "
             "decisions."
         )
-        yield "That the next model lies in Δ is an assumption about how you retrain." + (
+        known = (
+            "an assumption about how you retrain"
+            if changes.inside is None
+            else "not proven: its probability was measured, on retrainings that the next one has to be like"
+        )
+        yield f"That the next model lies in Δ is {known}." + (
             scratch if isinstance(changes, PlausibleChanges) else ""
         )
         what = "leaves and thresholds" if changes.unit == "factor" else "parameters"

@@ -1,0 +1,93 @@
+"""What a model is known by, whatever it was read from."""
+
+from __future__ import annotations
+
+import warnings
+
+import joblib
+
+from holdfast import checker
+from holdfast._classifier import Classifier
+from holdfast._files import Document
+from holdfast._network import Network
+from holdfast._scored import Scored
+from holdfast._tree_document import tree_document
+from holdfast._trees import TreeEnsemble, steps_digest
+from holdfast.changes import Changes
+from holdfast.errors import HoldfastWarning, UnsupportedModelError
+from holdfast.importers import Model
+from holdfast.verify._exact import parameters
+
+
+def fingerprint(classifier: Classifier) -> str:
+    """The hash of a network or of trees, the same as in a certificate file; of any other model that of its content.
+
+    Of a function the content is its name: a service that changes behind it keeps its fingerprint. What cannot be
+    pickled is "unknown".
+    """
+    if isinstance(classifier, Network):
+        known = parameters(classifier)
+        return checker.PlainModel(
+            known["weights"], known["biases"], known["activations"], known["classes"]
+        ).sha256
+    if (trees := recorded_trees(classifier)) is not None:
+        return checker.sha256(trees)
+    assert isinstance(classifier, Scored)
+    try:
+        content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")
+    # Anyone's code may be in it, and raise anything.
+    except Exception:
+        return "unknown"
+    return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
+
+
+def content_of(model: Model) -> str:
+    """The same for a model with its preprocessing; "" of what cannot be pickled."""
+    name = fingerprint(model.trained)
+    try:
+        return "" if name == "unknown" else f"{name} {joblib.hash(model.preprocess)}"
+    # Anyone's code, as above.
+    except Exception:
+        return ""
+
+
+def known_of(model: Model, changes: Changes, why: str) -> Changes:
+    """The changes without a chance, and without what is known of models inside where Δ is around another model.
+
+    A warning says what is left out; `why` is said of the chance.
+    """
+    if changes.chance is not None:
+        leave_out("chance", why, "risk_calibrated")
+    known, inside = changes.calibrated(None), changes.inside
+    if inside and inside.record and inside.record["model"] != fingerprint(model.trained):
+        leave_out(
+            "probability of the next retraining",
+            "it was measured for another model",
+            "delta_calibrated",
+        )
+        known = known.bare
+    return known
+
+
+def leave_out(what: str, why: str, again: str) -> None:
+    """Warn that something that was measured is not stated."""
+    warnings.warn(
+        f"the {what} is left out: {why}; {again} measures it for this case",
+        HoldfastWarning,
+        stacklevel=4,
+    )
+
+
+def recorded_trees(classifier: Classifier) -> Document | None:
+    """Trees in full, with the hash of steps before them; None for others, or where no hash says all of these."""
+    if not isinstance(classifier, TreeEnsemble):
+        return None
+    before = classifier.score.before
+    if before is not None and steps_digest(before) is None:
+        return None
+    try:
+        document = tree_document(classifier)
+        checker.canonical(document)
+    except (UnsupportedModelError, checker.CheckError):
+        return None
+    return document
