@@ -265,7 +265,7 @@ like this one, where one that ends without a setting is counted as kept; given a
         loaded, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
         n_jobs=n_jobs, threshold=threshold,
     )  # fmt: skip
-    judges = _judges(models, task, example)
+    judges = _judges(models, task, example, needed)
     # All of a list are read before the search; of models that are made one by one the first.
     judges = chain(iter([next(judges)]), judges) if count is None else iter(list(judges))
     shown: Any = {"wanted": progress, "long": 0 if progress else 1000, "lines": bool(progress)}
@@ -403,7 +403,9 @@ def _broken(kept: Bools) -> float:
     return 1.0 - float(kept.mean()) if kept.size else math.nan
 
 
-def _judges(models: Iterable[Any], task: Task, example: Changes) -> Iterator[Classifier]:
+def _judges(
+    models: Iterable[Any], task: Task, example: Changes, needed: int
+) -> Iterator[Classifier]:
     """Each model as it is asked about today's points; at the end, copies are refused."""
     names = [content_of(task.model)]
     ensemble = example.digests if isinstance(example, EnsembleShift) else ()
@@ -428,7 +430,7 @@ def _judges(models: Iterable[Any], task: Task, example: Changes) -> Iterator[Cla
         names.append(content_of(loaded) or str(number))
         yield judge
     different, n = len(set(names)) - 1, len(names) - 1
-    if different < n:
+    if different < n >= needed:
         raise InvalidInputError(
             f"retrained: expected {n} models that differ from each other and from today's, got {different}: a copy is "
             "no evidence of how the next model will differ; train each on rows of its own draw, as retrain does"
