@@ -34,7 +34,7 @@ def table(n, seed, homes=2):
 
 
 ROWS = table(150, 1, homes=3)
-SPACE = hf.FeatureSpace.from_frame(ROWS, categorical=["home"])
+SPACE = hf.FeatureSpace.from_frame(ROWS, categorical=["home"], ranges={"income": (-200.0, 200.0)})
 LABELS = (ROWS["income"] - ROWS["debt"] + RNG.normal(0.0, 8.0, len(ROWS)) > 25.0).astype(int)
 
 

@@ -375,8 +375,8 @@ def test_what_is_said_has_its_condition():
     assert text.startswith(
         f"margin = {found.size:.3g}: at most 1 in 10 of such promises is expected to be broken by the next model, over "
         "calibrations like this one, where one that ends without a setting is counted as kept; given a setting, at "
-        "most 1 in 5, if at least every second such calibration ends with one; condition: the next model is drawn as these "
-        "20 were (refitted every month), and people are like these 10; measured: "
+        "most 1 in 5, if at least every second such calibration ends with one; condition: the next model is drawn as "
+        "these 20 were (refitted every month), and people are like these 10; measured: "
     )
     assert "all of 10 people" in text
     assert "proven" not in text

@@ -190,8 +190,8 @@ def risk_calibrated(
 
     The expectation is over calibrations like this one, where one that ends without a setting is counted as kept. Of
     those that end with one it is at most twice the share, if these are at least every second. The chance records what
-    it was measured for: `explain` leaves it out, with a warning, where the generator, its rows, the model, the space, the
-    threshold, the target or the changes differ, and for people who are plainly unlike.
+    it was measured for: `explain` leaves it out, with a warning, where the generator, its rows, the model, the space,
+    the threshold, the target or the changes differ, and for people who are plainly unlike.
 
     Parameters
     ----------
@@ -262,17 +262,17 @@ like this one, where one that ends without a setting is counted as kept; given a
         known: Any = (loaded.classifier.score, {})
         loaded = replace(loaded, classifier=replace(loaded.classifier, known=known))
     task, asked, ask = rejected_people(
-        loaded, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
-        n_jobs=n_jobs, threshold=threshold,
+        loaded, people, name="people", target=target, generator=generator, space=space, seed=seed, n_jobs=n_jobs,
+        time_limit=time_limit, threshold=threshold,
     )  # fmt: skip
     judges = _judges(models, task, example, needed)
     # All of a list are read before the search; of models that are made one by one the first.
     judges = chain(iter([next(judges)]), judges) if count is None else iter(list(judges))
-    shown: Any = {"wanted": progress, "long": 0 if progress else 1000, "lines": bool(progress)}
     steps = len(asked) * (len(grid) or _SETTINGS + _BISECTIONS + _HALVINGS)
-    with progress_bar("risk_calibrated, advice", steps, **shown) as advance:
+    with progress_bar("risk_calibrated, advice", steps, wanted=progress, long=1000) as advance:
         promises = _promises(family, ask, coverage, grid, task, advance)
-    with progress_bar("risk_calibrated, models", count or 0, **shown) as advance:
+    n = count or 0
+    with progress_bar("risk_calibrated, models", n, wanted=progress, long=1000) as advance:
         kept = _kept(list(promises.made.values()), judges, advance)
     losses = np.array([[_broken(by_one) for by_one in by_model] for by_model in kept]).T
     _check_count(len(losses), needed, allowed)
