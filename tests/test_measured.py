@@ -83,7 +83,7 @@ def test_it_comes_back_from_a_file(risk, told):
 OTHERS = {
     "generator": ({"generator": hf.Closest()}, r"for the generator RNCE with .*, not Closest"),
     "settings": ({"generator": hf.RNCE(ROWS, line_search=True)}, "not RNCE with .*line search on"),
-    "rows": ({"generator": hf.RNCE(ROWS.iloc[::-1])}, "another rows that the generator looks in"),
+    "rows": ({"generator": hf.RNCE(ROWS.iloc[::-1])}, "another table that the generator looks in"),
     "threshold": ({"threshold": 0.6}, "for the threshold 0.5, not 0.6"),
     "space": ({"space": SPACE.constrained(immutable=["home"])}, "another feature space"),
 }
@@ -345,6 +345,15 @@ def test_progress_is_written_to_a_log(capsys, monkeypatch):
     said = capsys.readouterr().err
     assert "risk_calibrated, advice: " in said
     assert "risk_calibrated, models: 10 of 20 (50%)" in said
+
+
+def test_candidates_certified_beforehand_are_not_what_was_measured(risk):
+    kept = hf.RNCE(ROWS).prepare(TODAY, target=1, changes=risk.changes, space=SPACE)
+    with pytest.warns(HoldfastWarning, match="another table that the generator looks in"):
+        told = hf.explain(
+            TODAY, PEOPLE, changes=risk.changes, **(ASKING | {"generator": hf.RNCE(kept)})
+        )
+    assert told.found.any()
 
 
 def test_alternatives_are_not_what_was_measured(risk):
