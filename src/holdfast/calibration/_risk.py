@@ -50,7 +50,7 @@ from holdfast.generators._measured import people_record, record_of
 from holdfast.importers import load_model
 from holdfast.retraining import RetrainedModels
 from holdfast.retraining._result import each_model
-from holdfast.verify._fingerprint import content_of
+from holdfast.verify._fingerprint import fingerprint
 from holdfast.verify._inputs import check_reading
 from holdfast.verify._radius import radius_of_points
 
@@ -407,7 +407,7 @@ def _judges(
     models: Iterable[Any], task: Task, example: Changes, needed: int
 ) -> Iterator[Classifier]:
     """Each model as it is asked about today's points; at the end, copies are refused."""
-    names = [content_of(task.model)]
+    names = [fingerprint(task.model.trained) + model_digest(task.model.preprocess)]
     ensemble = example.digests if isinstance(example, EnsembleShift) else ()
     ours = task.classifier.classes.tolist()
     for number, one in enumerate(models, 1):
@@ -427,7 +427,10 @@ def _judges(
             raise InvalidInputError(
                 f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
             ) from error
-        names.append(content_of(loaded) or str(number))
+        name = fingerprint(loaded.trained)
+        # What cannot be told by its content is no copy.
+        own = str(number) if name == "unknown" else model_digest(loaded.preprocess)
+        names.append(name + own)
         yield judge
     different, n = len(set(names)) - 1, len(names) - 1
     if different < n >= needed:
