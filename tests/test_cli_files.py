@@ -1,6 +1,7 @@
 """The shell from files alone: schema, delta, risk, recourse, alternatives, certificates."""
 
 import json
+import re
 import warnings
 
 import joblib
@@ -337,11 +338,22 @@ def test_risk_gives_a_chance_that_goes_through_the_shell(files):
     said = run(
         files, f"risk {asked} --label paid --runs 9 --coverage 0.5 --out risk.json --evidence e.csv"
     )
-    assert "of such promises at most 1 in 10 is expected to be broken by the next model" in said
+    assert "at most 1 in 10 of such promises is expected to be broken by the next model" in said
     assert json.loads((files / "risk.json").read_text())["chance"]["models"] == 9
-    assert "Measured, not proven: of such promises at most 1 in 10" in run(
-        files, f"explain {asked} --changes risk.json"
-    )
+    stated = "Measured, not proven: at most 1 in 10 of such promises"
+    explain = f"explain {asked} --changes risk.json --out advice.csv"
+    assert stated in run(files, explain)
+    # The table that was written says of which rows; another method's says nothing.
+    letters = f"letters advice.csv {ADVICE} --changes risk.json"
+    assert re.search("[1-9][0-9]* with a chance", run(files, f"{letters} --out chance.d"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        other = run(files, f"{explain.replace('advice', 'other')} --method rnce-line")
+        said = run(files, f"{letters.replace('advice', 'other')} --out none.d")
+    assert stated not in other
+    assert "the chance is left out: it was measured for the generator RNCE" in other
+    assert "the table does not say that it was stated of these rows" in said
+    assert " 0 with a chance" in said
     assert "got neither" in run(files, f"risk {asked}", code=2)
     assert "at least 9 models" in run(files, f"risk {asked} model.pkl", code=2)
 

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import struct
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 import holdfast as hf
 from holdfast.cli import app
 from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast.generators._stated import recourse_from
 from holdfast.promises import Ledger, Status, audit, migrate, promise_expiry
 from ledger_cases import make_lender, random_network, record
 
@@ -439,9 +441,15 @@ def test_what_is_no_old_ledger_is_not_migrated(tmp_path, content, lender):
 
 def test_the_chance_is_shown(path, lender):
     chance = hf.changes.Chance(0.1, 20)
+    shift = hf.PlausibleShift(0.1)
+    told = recourse_from(
+        lender.network, lender.people, lender.promised, target=1, space=lender.space, changes=shift
+    )
+    # As `explain` states it, where the chance was measured for this question.
+    told = replace(told, changes=shift.calibrated(chance), measured=told.found)
     with Ledger(path) as ledger:
-        record(ledger, lender, changes=hf.PlausibleShift(0.1).calibrated(chance))
+        ledger.add(told)
     shown = runner.invoke(app, ["ledger", "show", "--ledger", str(path)])
-    assert "measured, not proven: of such promises at most 1 in 10" in " ".join(
+    assert "measured, not proven: at most 1 in 10 of such promises" in " ".join(
         shown.output.split()
     )

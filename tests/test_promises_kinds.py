@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -86,9 +87,8 @@ def regressions(space):
 
 def kinds(regressions, space):
     today = hf.load_network(regressions[0])
-    chance = Chance(0.1, 20, how="each on other rows")
     return {
-        "shift": hf.PlausibleShift(0.5).calibrated(chance),
+        "shift": hf.PlausibleShift(0.5),
         "ensemble": hf.EnsembleShift(regressions[1:4], 0.5),
         "ellipsoid": hf.Ellipsoid.of(today, space.encode(table(400, 3)[0]), 2.0),
         "parameters": hf.PlausibleChanges(0.05),
@@ -176,8 +176,7 @@ def test_radii_of_an_ellipsoid_are_held_against_its_own_distance(
 
 def test_trees_promise_and_are_audited_by_the_rows_themselves(people, space, tmp_path):
     models = [trees(seed) for seed in range(4)]
-    changes = hf.PlausibleShift(0.4).calibrated(Chance(0.1, 20))
-    advice = advised(models[0], people, space, changes)
+    advice = advised(models[0], people, space, hf.PlausibleShift(0.4))
     with Ledger(tmp_path / "trees.ledger") as ledger:
         receipt = ledger.add(advice, date="2026-11-16", once=True)
         assert receipt.added == int(advice.found.sum()) > 10
@@ -240,13 +239,16 @@ def test_a_row_that_trees_cannot_read_is_unreadable_and_a_service_that_fails_is_
 
 
 def test_statements_say_what_is_proven_and_what_was_measured(people, space, tmp_path):
-    advice = advised(trees(), people, space, hf.PlausibleShift(0.4).calibrated(Chance(0.1, 20)))
+    advice = advised(trees(), people, space, hf.PlausibleShift(0.4))
+    # As `explain` states it, where the chance was measured for this question.
+    changes = advice.changes.calibrated(Chance(0.1, 20))
+    advice = replace(advice, changes=changes, measured=advice.found)
     with Ledger(tmp_path / "one.ledger") as ledger:
         ledger.add(advice)
         frame = ledger.find(advice.factuals.index[advice.found][0])
         every = next(ledger.promises()).to_frame()
     proven = "by its margin: every model whose margin at the promised point is at most 0.4 below today's accepts"
-    measured = "measured, not proven: of such promises at most 1 in 10 is expected to be broken by the next model"
+    measured = "measured, not proven: at most 1 in 10 of such promises is expected to be broken by the next model"
     assert set(every["verdict"]) == {"ROBUST", "NOT_ROBUST"}
     for verdict, statement in zip(every["verdict"], every["statement"], strict=True):
         if verdict == "ROBUST":

@@ -374,14 +374,17 @@ def test_what_is_said_has_its_condition():
     text = str(found)
     assert text.startswith(
         f"margin = {found.size:.3g}: at most 1 in 10 of such promises is expected to be broken by the next model, over "
-        "calibrations like this one, where one that ends without a setting is counted as kept; given a setting, at most "
-        "1 in 5, if at least every second such calibration ends with one; condition: the next model is drawn as these "
-        "20 were (refitted every month), and people are like these 10; measured: "
+        "calibrations like this one, where one that ends without a setting is counted as kept; given a setting, at "
+        "most 1 in 5, if at least every second such calibration ends with one; condition: the next model is drawn as "
+        "these 20 were (refitted every month), and people are like these 10; measured: "
     )
     assert "all of 10 people" in text
     assert "proven" not in text
     sure = str(found_with(probability=0.9))
-    assert "with probability at least 0.9 the next model breaks at most 1 in 10 of such promises" in sure
+    assert (
+        "with probability at least 0.9 the next model breaks at most 1 in 10 of such promises"
+        in sure
+    )
     assert "given a setting, with probability at least 0.8, if at least every second" in sure
 
 

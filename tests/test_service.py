@@ -21,7 +21,7 @@ import uvicorn
 from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
-from holdfast.changes._kind import Chance
+from holdfast.changes._kind import Inside
 from holdfast.datasets import make_loans
 from holdfast.errors import InvalidInputError, MissingExtraError
 from holdfast.service import RequestLimits, Service, application, serve
@@ -182,13 +182,13 @@ def test_what_is_undecided_in_time_is_unknown(lender):
     assert not one["proven_impossible"]
 
 
-def test_a_chance_is_never_worded_as_a_proof(lender):
-    changes = CHANGES.calibrated(Chance(0.1, 20))
-    answer = service_of(lender, changes=changes).certify({"people": people_of(lender[2].head(1))})
-    assert answer["measured_not_proven"] == str(changes.chance)
-    assert "expected" not in answer["proven_of"]
-    described = openapi(service_of(lender, changes=changes))["info"]["description"]
-    assert f"Measured, not proven: {changes.chance}." in described
+def test_what_was_measured_is_never_worded_as_a_proof(lender):
+    changes = CHANGES.calibrated(Inside(19, 20))
+    service = service_of(lender, changes=changes)
+    answer = service.certify({"people": people_of(lender[2].head(1))})
+    assert answer["measured_not_proven"] == str(changes.inside)
+    assert "probab" not in answer["proven_of"]
+    assert f"Measured, not proven: {changes.inside}." in openapi(service)["info"]["description"]
 
 
 def test_a_pipeline_is_asked_in_its_own_columns():

@@ -61,13 +61,13 @@ CERTAIN = {
     ),
 }
 MEASURED = {
-    ("en", "expected"): "We tried such advice for 30 people on 20 retrained models. On average, these models said no to "
-    "at most 7 in 100 of these people. A model that is made in another way may decide otherwise.",
-    ("en", "probable"): "at most 2 in 100 of these people. 2 of the models said no to more than 12.5 in 100.",
+    ("en", "expected"): "We tried such advice for 30 people on 20 retrained models. On average, these models said no "
+    "to at most 7 in 100 of these people. A model that is made in another way may decide otherwise.",
+    ("en", "probable"): "at most 2 in 100 of these people. A model that is made",
     ("en", "odd"): "for 1,200 people on 40 retrained models. On average, these models said no to at most 1 in 100",
     ("de", "expected"): "für 30 Menschen mit 20 neu trainierten Modellen geprüft. Im Mittel sagten diese Modelle zu "
     "höchstens 7 von 100 dieser Menschen Nein.",
-    ("de", "probable"): "2 der Modelle sagten zu mehr als 12,5 von 100 Nein.",
+    ("de", "probable"): "höchstens 2 von 100 dieser Menschen Nein. Ein Modell",
     ("de", "odd"): "Im Mittel sagten diese Modelle zu höchstens 1 von 100",
 }  # fmt: skip
 

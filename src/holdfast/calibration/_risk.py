@@ -50,7 +50,7 @@ from holdfast.generators._measured import people_record, record_of
 from holdfast.importers import load_model
 from holdfast.retraining import RetrainedModels
 from holdfast.retraining._result import each_model
-from holdfast.verify._fingerprint import content_of
+from holdfast.verify._fingerprint import fingerprint
 from holdfast.verify._inputs import check_reading
 from holdfast.verify._radius import radius_of_points
 
@@ -190,8 +190,8 @@ def risk_calibrated(
 
     The expectation is over calibrations like this one, where one that ends without a setting is counted as kept. Of
     those that end with one it is at most twice the share, if these are at least every second. The chance records what
-    it was measured for: `explain` leaves it out, with a warning, where the generator, its rows, the model, the space, the
-    threshold, the target or the changes differ, and for people who are plainly unlike.
+    it was measured for: `explain` leaves it out, with a warning, where the generator, its rows, the model, the space,
+    the threshold, the target or the changes differ, and for people who are plainly unlike.
 
     Parameters
     ----------
@@ -262,17 +262,17 @@ like this one, where one that ends without a setting is counted as kept; given a
         known: Any = (loaded.classifier.score, {})
         loaded = replace(loaded, classifier=replace(loaded.classifier, known=known))
     task, asked, ask = rejected_people(
-        loaded, people, name="people", target=target, generator=generator, space=space, seed=seed, time_limit=time_limit,
-        n_jobs=n_jobs, threshold=threshold,
+        loaded, people, name="people", target=target, generator=generator, space=space, seed=seed, n_jobs=n_jobs,
+        time_limit=time_limit, threshold=threshold,
     )  # fmt: skip
-    judges = _judges(models, task, example)
+    judges = _judges(models, task, example, needed)
     # All of a list are read before the search; of models that are made one by one the first.
     judges = chain(iter([next(judges)]), judges) if count is None else iter(list(judges))
-    shown: Any = {"wanted": progress, "long": 0 if progress else 1000, "lines": bool(progress)}
     steps = len(asked) * (len(grid) or _SETTINGS + _BISECTIONS + _HALVINGS)
-    with progress_bar("risk_calibrated, advice", steps, **shown) as advance:
+    with progress_bar("risk_calibrated, advice", steps, wanted=progress, long=1000) as advance:
         promises = _promises(family, ask, coverage, grid, task, advance)
-    with progress_bar("risk_calibrated, models", count or 0, **shown) as advance:
+    n = count or 0
+    with progress_bar("risk_calibrated, models", n, wanted=progress, long=1000) as advance:
         kept = _kept(list(promises.made.values()), judges, advance)
     losses = np.array([[_broken(by_one) for by_one in by_model] for by_model in kept]).T
     _check_count(len(losses), needed, allowed)
@@ -403,9 +403,11 @@ def _broken(kept: Bools) -> float:
     return 1.0 - float(kept.mean()) if kept.size else math.nan
 
 
-def _judges(models: Iterable[Any], task: Task, example: Changes) -> Iterator[Classifier]:
+def _judges(
+    models: Iterable[Any], task: Task, example: Changes, needed: int
+) -> Iterator[Classifier]:
     """Each model as it is asked about today's points; at the end, copies are refused."""
-    names = [content_of(task.model)]
+    names = [fingerprint(task.model.trained) + model_digest(task.model.preprocess)]
     ensemble = example.digests if isinstance(example, EnsembleShift) else ()
     ours = task.classifier.classes.tolist()
     for number, one in enumerate(models, 1):
@@ -425,10 +427,13 @@ def _judges(models: Iterable[Any], task: Task, example: Changes) -> Iterator[Cla
             raise InvalidInputError(
                 f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
             ) from error
-        names.append(content_of(loaded) or str(number))
+        name = fingerprint(loaded.trained)
+        # What cannot be told by its content is no copy.
+        own = str(number) if name == "unknown" else model_digest(loaded.preprocess)
+        names.append(name + own)
         yield judge
     different, n = len(set(names)) - 1, len(names) - 1
-    if different < n:
+    if different < n >= needed:
         raise InvalidInputError(
             f"retrained: expected {n} models that differ from each other and from today's, got {different}: a copy is "
             "no evidence of how the next model will differ; train each on rows of its own draw, as retrain does"

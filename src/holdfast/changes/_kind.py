@@ -89,11 +89,15 @@ such calibration ends with one; condition: the next model is drawn as these 20 w
         most, given = f"at most {one_in(self.broken)} of such promises", ""
         known = f"{most} is expected to be broken by the next model"
         if self.probability is not None:
-            known = f"with probability at least {self.probability:.3g} the next model breaks {most}"
+            known = (
+                f"with probability at least {self.probability:.10g} the next model breaks {most}"
+            )
         if self.given is not None:
             share = f"at most {one_in(self.given)}"
             held = (
-                share if self.probability is None else f"with probability at least {self.given:.3g}"
+                share
+                if self.probability is None
+                else f"with probability at least {self.given:.10g}"
             )
             given = f"given a setting, {held}, if at least every second such calibration ends with one; "
         how = f" ({self.how})" * bool(self.how)
@@ -151,7 +155,8 @@ class Inside:
 def one_in(share: float) -> str:
     """A share as people say it: 1 in 10, or in percent."""
     exact = Fraction(share).limit_denominator(1000)
-    return f"1 in {exact.denominator}" if exact.numerator == 1 else f"{100 * share:.3g}%"
+    said = exact.numerator == 1 and math.isclose(exact, share, rel_tol=_ROUNDING)
+    return f"1 in {exact.denominator}" if said else f"{100 * share:.10g}%"
 
 
 class Changes(Shown):

@@ -28,6 +28,7 @@ from holdfast.cli._wording import in_options
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features._remarks import remark_on_rules
 from holdfast.importers import Model, read_model
+from holdfast.verify._fingerprint import leave_out
 
 BAD_INPUT = 2
 BROKEN = 3
@@ -104,6 +105,8 @@ class MayChange:
                 "--threshold-range: expected --delta, --margin or --changes beside it, got none"
             )
         ends = _ends(self.threshold_range, "--threshold-range LOW:HIGH")
+        if changes.chance is not None:
+            leave_out("chance", "it was measured without --threshold-range", "risk")
         return changes.moving(tuple(_number(end, "--threshold-range") for end in ends))
 
     def _read(self) -> Changes | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Parts of a record that are said, and those that are only named.
 _SAID = ("generator", "threshold", "target")
 _NAMES = {
-    "rows": "rows that the generator looks in",
+    "rows": "table that the generator looks in",
     "space": "feature space (columns, units, or what a person can change)",
     "changes": "kind, size or shape of change",
 }

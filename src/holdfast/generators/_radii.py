@@ -75,7 +75,7 @@ def measured_along(changes: Changes | None) -> Changes:
         return PlausibleChanges(
             1.0, changes.norm, bool(changes.biases), threshold=changes.threshold
         )
-    return changes
+    return changes.bare
 
 
 def why_no_radius(classifier: Classifier, along: Changes) -> str:

@@ -182,7 +182,7 @@ class Model:
             raise InvalidInputError(
                 f"space: expected the model's column {missing[0]!r}, got {list(names)}"
             )
-        reads = {
+        reads: dict[str, Any] = {
             "decode": None if encoded else decode,
             "width": space.n_variables,
             "columns": columns,

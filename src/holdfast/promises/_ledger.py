@@ -254,7 +254,10 @@ class Ledger(Shown):
             # Nothing measured is recorded of people who are plainly unlike those of whom it was.
             told = np.array([recourse.chance(row) is not None for row in rows.tolist()])
             bare = replace(terms, changes=terms.changes.calibrated(None))
-            parts = [(terms, said.take(np.flatnonzero(told))), (bare, said.take(np.flatnonzero(~told)))]
+            parts = [
+                (terms, said.take(np.flatnonzero(told))),
+                (bare, said.take(np.flatnonzero(~told))),
+            ]
             parts = [part for part in parts if len(part[1].keys)]
         added, total, head = self.file.append(parts, iso_date(date, "date"), once=once)
         return Receipt(added, len(recourse) - rows.size, total, head.hex(), rows.size - added)

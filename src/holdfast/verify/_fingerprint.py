@@ -41,16 +41,6 @@ def fingerprint(classifier: Classifier) -> str:
     return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
 
 
-def content_of(model: Model) -> str:
-    """The same for a model with its preprocessing; "" of what cannot be pickled."""
-    name = fingerprint(model.trained)
-    try:
-        return "" if name == "unknown" else f"{name} {joblib.hash(model.preprocess)}"
-    # Anyone's code, as above.
-    except Exception:
-        return ""
-
-
 def known_of(model: Model, changes: Changes, why: str) -> Changes:
     """The changes without a chance, and without what is known of models inside where Δ is around another model.
 

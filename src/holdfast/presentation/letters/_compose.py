@@ -502,13 +502,10 @@ def _odds(chance: Chance | None, language: Language) -> StatedChance | None:
     if chance is None or chance.loss is None:
         return None
     refused = max(1, math.ceil(100.0 * chance.loss * (1.0 - 1e-12)))
-    sure = chance.probability is not None
     return StatedChance(
         people=language.number(chance.people),
         models=language.number(chance.models),
         refused=language.number(refused),
-        worse=language.number(chance.worse or 0) if sure else "",
-        share=language.rounded_down(100.0 * chance.broken) if sure else "",
         how=chance.how,
     )
 

@@ -123,8 +123,6 @@ class StatedChance:
         To how many people such advice was tried, and on how many retrained models.
     refused
         So many in 100 of these people the models refused at most, on average.
-    worse, share
-        So many of the models refused more than `share` in 100; "" where the chance is an expectation.
     how
         How these models were made, as whoever measured it wrote it down, in their language.
     """
@@ -132,8 +130,6 @@ class StatedChance:
     people: str
     models: str
     refused: str
-    worse: str = ""
-    share: str = ""
     how: str = ""
 
 
