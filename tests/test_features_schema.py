@@ -185,5 +185,5 @@ def test_the_unit_of_cost_is_the_range_in_the_file_or_one() -> None:
     # A narrower range is no other unit.
     narrow = FeatureSpace.from_schema(schema, scale="none", ranges={"a": (0, 100)})
     assert narrow.weights.tolist() == space.weights.tolist()
-    with pytest.raises(InvalidInputError, match="'b': a schema without 'min' and 'max' .*none"):
+    with pytest.raises(InvalidInputError, match=r"'b': a schema without 'min' and 'max' .*none"):
         FeatureSpace.from_schema(schema)
