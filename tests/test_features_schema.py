@@ -170,3 +170,20 @@ def test_other_refusals(tmp_path: Path) -> None:
     )
     with pytest.raises(FileFormatError, match="sometimes"):
         FeatureSpace.from_schema(tmp_path / "x.json")
+
+
+def test_the_unit_of_cost_is_the_range_in_the_file_or_one() -> None:
+    column = {"role": "feature", "kind": "continuous", "actionability": "mutable"}
+    columns = [
+        {"name": "a", "min": 0, "max": 5000, **column},
+        {"name": "b", "min": None, "max": None, **column},
+    ]
+    schema = Schema.from_dict({"name": "x", "columns": columns})
+    space = FeatureSpace.from_schema(schema, scale="none")
+    assert space.weights.tolist() == [1 / 5000, 1.0]
+    assert [feature.ranged for feature in space.features] == [True, False]
+    # A narrower range is no other unit.
+    narrow = FeatureSpace.from_schema(schema, scale="none", ranges={"a": (0, 100)})
+    assert narrow.weights.tolist() == space.weights.tolist()
+    with pytest.raises(InvalidInputError, match=r"'b': a schema without 'min' and 'max' .*none"):
+        FeatureSpace.from_schema(schema)

@@ -13,12 +13,14 @@ from typer.testing import CliRunner
 import holdfast as hf
 from holdfast.cli import app
 from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.features import Feature, Kind
 from holdfast.generators._base import RecourseReason
 from holdfast.generators._radii import Radii
 from holdfast.generators._stated import recourse_from
 from holdfast.presentation.report._counter import costliest_changes
 from holdfast.presentation.report._gather import gather
 from holdfast.presentation.report._page import render
+from holdfast.presentation.report._words import cost_of
 from recourse_cases import make_case
 
 DATE = "2026-11-16"
@@ -1146,3 +1148,13 @@ def test_a_report_on_a_public_table(tmp_path, data_dir, monkeypatch):
 def test_a_date_that_is_none_is_refused(naive, date):
     with pytest.raises(InvalidInputError, match="date: expected a date such as"):
         gather(naive, date=date)
+
+
+def test_the_unit_of_cost_is_stated() -> None:
+    table = pd.DataFrame({"a": [0.0, 5.0], "b": [0.0, 9000.0]})
+    space = hf.FeatureSpace.from_frame(table, scale="none")
+    said = "The mean change over the 2 variables of the model, in units of each column's range"
+    assert cost_of(space).startswith(f"{said}: at 0.03 each variable moves by 3% of its range")
+    assert cost_of(space.constrained(costs={"a": 2.0})).startswith(f"{said}, weighted by column: ")
+    features = (space["a"], Feature("c", Kind.CONTINUOUS, -np.inf, np.inf, (1,)))
+    assert cost_of(hf.FeatureSpace(features)).endswith("the unit of c is 1, as no range is known")

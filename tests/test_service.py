@@ -274,6 +274,16 @@ def test_a_person_who_does_not_fit_is_refused_with_row_and_column(lender, client
         assert words in error
 
 
+def test_values_that_the_table_never_shows_are_named(lender, client):
+    one, other = people_of(lender[2].head(2))
+    answer = client.post("/explain", json={"people": [one, other | {"income": -40_000}]}).json()
+    assert "column 'income' is -40000 in row 1, outside its range [" in answer["warnings"][0]
+    content = json.dumps({"people": [one, other | {"income": 10**12}]})
+    status, error = refused(client, content, "/explain")
+    assert status == 422
+    assert "column 'income' is 1000000000000 in row 1, outside its range [" in error
+
+
 def test_errors_are_those_of_python(lender, client):
     network, space, X, _ = lender
     wrong = X.head(1).reset_index(drop=True).assign(housing="castle")
