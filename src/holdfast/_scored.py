@@ -24,11 +24,6 @@ from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelEr
 _LEAST_PROBABILITY = 2.0**-53
 # So many points' scores are known at most.
 _KNOWN = 500_000
-# Why a score does not count for a row.
-OTHER_ROW = (
-    "the space cannot tell this row from another, which the model was asked about; scale='none' tells numbers apart, "
-    "FeatureSpace.from_frame(X, missing=[...]) a gap from what fills it"
-)
 # So many rows are held against the model's own `predict` when it first scores a table.
 CHECKED = 256
 
@@ -132,8 +127,21 @@ class Scored(Classifier):
             reasons[theirs != self.classes[classes].astype(str)] = (
                 "the model's own prediction is not what its scores say"
             )
-        reasons[self.other_rows(points, frame)] = OTHER_ROW
+        for row in np.flatnonzero(self.other_rows(points, frame)):
+            reasons[row] = self.why_other(points[[row]], frame.iloc[row])
         return list(reasons)
+
+    def why_other(self, point: Floats, own: pd.Series) -> str:
+        """Why the model's score of this point does not count for its row: it was asked about another row."""
+        assert self.decode is not None
+        asked = self.decode(point).iloc[0]
+        gaps = [
+            str(name) for name in asked.index if pd.isna(own[name]) and not pd.isna(asked[name])
+        ]
+        if gaps:
+            missing = f"{', '.join(gaps)} is missing for this person"
+            return f"{missing}; FeatureSpace.from_frame(X, missing={gaps}) allows gaps"
+        return "the space cannot tell this row from another that the model was asked about; scale='none' does"
 
     def other_rows(self, points: Floats, frame: pd.DataFrame) -> Bools:
         """For which points the row that is scored is not, bit for bit, this one."""

@@ -340,6 +340,7 @@ def _explain_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
         "optimality_gap": float,
         "lower_bound": float,
         "reason": "str",
+        "main_reasons": "str",
     }
     columns |= {added_column(name, like.columns): dtype for name, dtype in added.items()}
     if getattr(options.get("changes"), "chance", None):
