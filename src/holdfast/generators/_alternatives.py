@@ -75,7 +75,7 @@ def alternatives(
     if not isinstance(X, pd.DataFrame):
         raise InvalidInputError(f"X: expected a DataFrame, got {type(X).__name__}")
     check_options("alternatives", options, [*_EXPLAIN, "n_answers"])
-    if changes is not None and changes.chance is not None:
+    if isinstance(changes, Changes) and changes.chance is not None:
         leave_out("chance", "it is about one answer a person, not alternatives", "risk_calibrated")
         changes = changes.calibrated(None)
     # The rows that wait for their next answer, by the columns that it has to leave alone.
