@@ -79,7 +79,7 @@ def test_bad_input(world):
         InvalidInputError, match=r"n: alternatives has no such option; it has .*n_answers"
     ):
         hf.alternatives(clf, denied, target=1, generator=hf.RNCE(X), space=space, n=5)
-    with pytest.raises(InvalidInputError, match="space: expected a FeatureSpace, got 5"):
+    with pytest.raises(InvalidInputError, match="space: expected a FeatureSpace, got int"):
         hf.alternatives(clf, denied, target=1, generator=hf.RNCE(X), space=5)
 
 

@@ -85,7 +85,7 @@ def test_gaps_name_the_way_out() -> None:
     space = hf.FeatureSpace.from_frame(X, missing=["savings"])
     certs = hf.certify(model, X, 1, hf.TreeChanges(), space=space)
     assert (certs.robust == (model.predict(X) == 1)).all()
-    with pytest.raises(InvalidInputError, match=r"missing=\[...\] added"):
+    with pytest.raises(InvalidInputError, match=r"missing=\[...\] where"):
         hf.certify(model, X, 1, hf.TreeChanges())
 
 

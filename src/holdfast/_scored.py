@@ -128,20 +128,15 @@ class Scored(Classifier):
                 "the model's own prediction is not what its scores say"
             )
         for row in np.flatnonzero(self.other_rows(points, frame)):
-            reasons[row] = self.why_other(points[[row]], frame.iloc[row])
+            reasons[row] = self.why_other(frame.iloc[row])
         return list(reasons)
 
-    def why_other(self, point: Floats, own: pd.Series) -> str:
-        """Why the model's score of this point does not count for its row: it was asked about another row."""
-        assert self.decode is not None
-        asked = self.decode(point).iloc[0]
-        gaps = [
-            str(name) for name in asked.index if pd.isna(own[name]) and not pd.isna(asked[name])
-        ]
-        if gaps:
-            missing = f"{', '.join(gaps)} is missing for this person"
-            return f"{missing}; FeatureSpace.from_frame(X, missing={gaps}) allows gaps"
-        return "the space cannot tell this row from another that the model was asked about; scale='none' does"
+    def why_other(self, own: pd.Series) -> str:
+        """Why the model's score does not count for this row: it was asked about another one."""
+        gaps = [str(name) for name in self.columns or own.index if pd.isna(own[name])]
+        if not gaps:
+            return "the space cannot tell this row from another that the model was asked about; scale='none' does"
+        return f"{gaps[0]} is missing for this person; FeatureSpace.from_frame(X, missing={gaps}) allows gaps"
 
     def other_rows(self, points: Floats, frame: pd.DataFrame) -> Bools:
         """For which points the row that is scored is not, bit for bit, this one."""

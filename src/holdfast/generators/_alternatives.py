@@ -81,42 +81,39 @@ def alternatives(
     # The rows that wait for their next answer, by the columns that it has to leave alone.
     waiting: dict[tuple[Any, ...], list[int]] = {(): list(range(len(X)))}
     asked: dict[str, Any] = {"space": space, "changes": changes, "generator": generator, **options}
-    wanted = target
-    parts: list[Recourse] = []
+    wanted, parts, n = target, list[Recourse](), 0
     # Of each answer: whose it is, its place in all parts together, and what it leaves alone.
     told: list[tuple[int, int, str]] = []
-    n = 0
-    for answer in range(n_answers):
+    for _ in range(n_answers):
         now, waiting = waiting, {}
         for columns, rows in now.items():
-            if answer:
+            if parts:
                 asked["space"] = parts[0].space.constrained(immutable=columns)
                 wanted = parts[0].classifier.classes[parts[0].targets[rows]]
-            part = explain(model, X.iloc[rows], target=wanted, **asked)
-            leaned = _leaned_on(part)
+            parts.append(explain(model, X.iloc[rows], target=wanted, **asked))
+            leaned = _leaned_on(parts[-1])
             for place, row in enumerate(rows):
-                if place in leaned or not answer:
-                    told.append((row, n + place, ", ".join(map(str, columns))))
                 if place in leaned:
                     waiting.setdefault((*columns, leaned[place]), []).append(row)
-            parts.append(part)
+                if place in leaned or not columns:
+                    told.append((row, n + place, ", ".join(map(str, columns))))
             n += len(rows)
     # A person's answers stay in their order.
     told.sort(key=itemgetter(0))
     whose, order, alone = map(list, zip(*told, strict=True))
-
-    def joined(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])[order]
-
+    lower, gap, reasons = (
+        np.concatenate([getattr(part, name) for part in parts])[order]
+        for name in ("lower_bound", "optimality_gap", "reason")
+    )
     first = parts[0]
     advice = recourse_from(
         model, X.iloc[whose], pd.concat([part.counterfactuals for part in parts]).iloc[order],
-        target=first.classifier.classes[first.targets[whose]], changes=changes, space=first.space,
-        reasons=joined("reason"), threshold=options.get("threshold"),
+        target=first.classifier.classes[first.targets[whose]], changes=changes, space=first.space, reasons=reasons,
+        threshold=options.get("threshold"),
     )  # fmt: skip
     return replace(
-        advice, generator=generator, data=first.data, left_alone=np.array(alone, dtype=object),
-        lower_bound=joined("lower_bound"), optimality_gap=joined("optimality_gap"),
+        advice, generator=generator, data=first.data, left_alone=np.array(alone, dtype=object), lower_bound=lower,
+        optimality_gap=gap,
     )  # fmt: skip
 
 

@@ -288,10 +288,9 @@ class Recourse(Shown):
     @property
     def answer(self) -> Ints:
         """Which of its person's answers a row is, counted from 1."""
-        first = pd.Series(
-            True if self.left_alone is None else self.left_alone == "", range(len(self))
-        )
-        return first.groupby(first.cumsum()).cumcount().to_numpy() + 1
+        alone = np.full(len(self), "") if self.left_alone is None else self.left_alone
+        first = pd.Series(alone == "")
+        return first.groupby(first.cumsum()).cumcount().to_numpy(dtype=np.intp) + 1
 
     @property
     def first(self) -> Recourse:

@@ -297,7 +297,7 @@ def as_network(classifier: Classifier, argument: str = "") -> Network:
         return classifier
     trees = isinstance(classifier, TreeEnsemble)
     if argument:
-        library = getattr(getattr(classifier, "origin", None), "library", None)
+        library = getattr(getattr(classifier, "origin", None), "library", "")
         kind = "an ensemble of trees" if trees else "a model known by its scores alone"
         what, *instead = _NEEDED[argument]
         raise UnsupportedModelError(

@@ -70,8 +70,9 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
         other = loaded.classifier.other_rows(points, X)
         if other.any():
             row = int(other.argmax())
-            why = loaded.classifier.why_other(points[[row]], X.iloc[row])
-            raise InvalidInputError(f"{name}: row {row}: {why}")
+            raise InvalidInputError(
+                f"{name}: row {row}: {loaded.classifier.why_other(X.iloc[row])}"
+            )
     return Table(loaded, points, pd.RangeIndex(len(points)) if index is None else index)
 
 
