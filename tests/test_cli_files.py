@@ -13,6 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import holdfast as hf
@@ -306,10 +307,18 @@ def test_alternatives_agree_with_the_library(files, lender):
     expected = hf.alternatives(
         pipeline, people[list(space.names)], target="good", changes=hf.PlausibleChanges(0.02, 2),
         generator=hf.RNCE(table), space=space, n_answers=2,
-    )  # fmt: skip
+    ).to_frame()  # fmt: skip
     assert written["answer"].tolist() == expected["answer"].tolist()
     np.testing.assert_array_equal(written["cost_l1"], expected["cost_l1"])
     assert written["advice"].str.len().gt(0).tolist() == expected["found"].tolist()
+    told = "--model model.pkl --trust-pickle --schema schema.json --data people.csv --index id --target good"
+    n = int(expected["found"].sum())
+    run(files, f"letters a.csv {told} --changes changes.json --out several.d")
+    assert len(pd.read_csv(files / "several.d" / "manifest.csv")) == len(expected)
+    assert f"{n} promises" in run(files, f"ledger add a.csv {told} --ledger several.ledger")
+    assert "6 people" in run(
+        files, f"report a.csv {told} --changes changes.json --out several.html"
+    )
 
 
 def test_delta_by_retraining_and_from_a_history(files, lender):
@@ -354,7 +363,10 @@ def test_risk_gives_a_chance_that_goes_through_the_shell(files):
     assert "the chance is left out: it was measured for the generator RNCE" in other
     assert "the table does not say that it was stated of these rows" in said
     assert " 0 with a chance" in said
-    assert "got neither" in run(files, f"risk {asked}", code=2)
+    assert "to refit the model, got no --label" in run(files, f"risk {asked}", code=2)
+    assert "got no --candidates" in run(
+        files, f"risk {ADVICE} --method closest --margin 0.1 --label paid", code=2
+    )
     assert "at least 9 models" in run(files, f"risk {asked} model.pkl", code=2)
 
 
@@ -426,6 +438,33 @@ def test_a_space_that_is_missing_is_a_schema(files):
     assert "`holdfast schema` writes one" in run(
         files, f"explain {line} --delta 0.1 --method closest", code=2
     )
+
+
+def test_a_column_that_only_candidates_have_can_be_left_out(files, lender):
+    table, _ = lender
+    asked = f"explain {ADVICE} --delta 0.01 --rows 3 --out few.csv"
+    table.drop(columns="paid").to_csv(files / "unpaid.csv", index=False)
+    line = asked.replace("people.csv", "unpaid.csv")
+    assert "3 people" in run(files, f"{line} --candidates train.csv --drop paid")
+    table.to_parquet(files / "train.parquet", index=False)
+    table.drop(columns="paid").to_parquet(files / "unpaid.parquet", index=False)
+    line = asked.replace("people.csv", "unpaid.parquet")
+    assert "3 people" in run(files, f"{line} --candidates train.parquet --drop paid")
+    assert "expected a column 'gone'" in run(
+        files, f"{line} --candidates train.csv --drop gone", code=2
+    )
+
+
+def test_a_table_with_labels_needs_a_schema(files):
+    trees = DecisionTreeClassifier(max_depth=2).fit([[0.0], [1.0]], ["bad", "good"])
+    joblib.dump(trees, files / "tree.pkl")
+    pd.DataFrame({"id": ["a", "b"], "status": ["x", "y"]}).to_csv(files / "words.csv", index=False)
+    said = run(
+        files,
+        "certify --model tree.pkl --trust-pickle --data words.csv --index id --target good --margin 0.1",
+        code=2,
+    )
+    assert "the column 'status' has labels: run `holdfast schema" in said
 
 
 def test_what_is_no_argument_stays_as_it_is():

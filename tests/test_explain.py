@@ -178,13 +178,14 @@ def test_to_frame_and_describe(case):
         space=case.space,
     )
     frame = result.to_frame()
-    assert frame.columns[-6:].tolist() == [
+    assert frame.columns[-7:].tolist() == [
         "found",
         "verdict",
         "cost_l1",
         "optimality_gap",
         "lower_bound",
         "reason",
+        "main_reasons",
     ]
     assert frame.index.equals(case.people.index)
     assert frame["verdict"].tolist() == [None if v is None else v.name for v in result.verdict]

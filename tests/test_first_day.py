@@ -73,8 +73,8 @@ def in_python(tmp_path_factory: pytest.TempPathFactory) -> Errand:
         space=space,
         threshold=THRESHOLD,
     )
-    assert set(hf.main_reasons(told, X).index) == set(denied.index)
-    assert not set(hf.main_reasons(told, X)["column"]) & set(PROTECTED)
+    assert set(hf.main_reasons(told).index) == set(denied.index)
+    assert not set(hf.main_reasons(told)["column"]) & set(PROTECTED)
     hf.write_certificates(told, folder / "promises.jsonl")
     write_parameters(MODEL, folder / "parameters.json")
     with hf.Ledger(folder / "promises.ledger") as ledger:
@@ -84,9 +84,9 @@ def in_python(tmp_path_factory: pytest.TempPathFactory) -> Errand:
         json.dumps({"threshold": found.threshold, "totals": found.totals})
     )
     for language in ("en", "de"):
-        hf.letters(told, folder / language, accepted=X, language=language)
+        hf.letters(told, folder / language, language=language)
     told.report(
-        folder / "report.html", accepted=X, outcome="a loan", certificates=folder / "promises.jsonl", retrained=[LATER],
+        folder / "report.html", outcome="a loan", certificates=folder / "promises.jsonl", retrained=[LATER],
         ledger=hf.Ledger(folder / "promises.ledger"), letters=folder / "en", counter_models=2,
     )  # fmt: skip
     assert told.robust.all()
@@ -133,12 +133,10 @@ def in_shell(tmp_path_factory: pytest.TempPathFactory) -> Errand:
     judge = "audit --ledger @promises.ledger --model @later.pkl --trust-pickle --json @audit.json"
     holdfast(judge, code=0 if found.kept else 3)
     for language in ("en", "de"):
-        holdfast(
-            f"letters @recourse.csv {asked} --accepted @table.csv --language {language} --out @{language}"
-        )
+        holdfast(f"letters @recourse.csv {asked} --language {language} --out @{language}")
     beside = "--certificates @promises.jsonl --ledger @promises.ledger --letters @en --retrained @later.pkl"
     holdfast(
-        f"report @recourse.csv {asked} --accepted @table.csv {beside} --out @report.html --outcome",
+        f"report @recourse.csv {asked} {beside} --out @report.html --outcome",
         "a loan",
     )
     recourse = pd.read_csv(folder / "recourse.csv", index_col="id")

@@ -97,6 +97,7 @@ def loans(
         NETWORK, LOANS.iloc[[0]], told.iloc[[0]], target=1, space=space,
         changes=None if delta is None else hf.PlausibleChanges(delta),
     )  # fmt: skip
+    advice = replace(advice, data=told.iloc[[0]])
     return advice if verdicts is None else replace(advice, verdict=np.array(verdicts, dtype=object))
 
 
@@ -436,7 +437,9 @@ def test_reasons_of_one_code_stand_together_the_largest_share_first() -> None:
         ("", "score", won["score"]),
     ]  # fmt: skip
     found = [(reason.code, reason.text, reason.share) for reason in letter.contents.reasons]
-    assert found == [(code, text, pytest.approx(share / total)) for code, text, share in expected]
+    assert found == [
+        (code, text, pytest.approx(share / total, rel=1e-5)) for code, text, share in expected
+    ]
     costs = sorted((moved / moved.sum())[:4], reverse=True)
     assert [change.share for change in letter.contents.changes] == pytest.approx(costs)
     assert letter.text.index("1. Card use (code 10)") < letter.text.index(
@@ -458,15 +461,15 @@ def test_where_nothing_counts_by_itself_the_reasons_are_what_the_advice_changes(
     )
     assert "does not say how much each detail counted" in " ".join(letter.text.split())
     nobody = hf.explain(
-        both, people.head(1), target=1, generator=hf.NNCE(people.head(1)), space=space
-    )
-    letter = nobody.letter(0, accepted=people)
+        both, people.head(1), target=1, generator=hf.NNCE(people.head(1)), space=space, data=people,
+    )  # fmt: skip
+    letter = nobody.letter(0)
     assert (letter.contents.derived, letter.contents.reasons) == ("", ())
     for language, words in (
         ("en", "a person will look at the decision"),
         ("de", "sieht sich ein Mensch"),
     ):
-        assert words in " ".join(nobody.letter(0, accepted=people, language=language).text.split())
+        assert words in " ".join(nobody.letter(0, language=language).text.split())
 
 
 def test_protected_attributes_are_not_named_to_anyone() -> None:
@@ -829,14 +832,22 @@ def test_a_bad_template_is_an_error_that_says_where(
 
 
 def test_letters_pickle_and_compare() -> None:
-    letter = write_letter(loans(), -1, date=DAY)
+    letter = write_letter(loans(), 0, date=DAY)
     assert pickle.loads(pickle.dumps(letter)) == letter
     assert str(letter) == letter.text
-    for row in (1, -2, 0.0, True, "0"):
+    for row in (1, -1, -2, 0.0, True, "0"):
         with pytest.raises(InvalidInputError, match="row: expected one of the 1 rows"):
             write_letter(loans(), row)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="recourse: expected"):
         write_letter("advice", 0)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r"row: expected one of the 1 rows.*got -1"):
+        hf.letters(loans(), "never", rows=[-1])
+    with pytest.raises(
+        InvalidInputError, match=r"signature: letter has no such option; it has .*sender"
+    ):
+        loans().letter(0, signature="Bank")  # type: ignore[call-arg]
+    with pytest.raises(InvalidInputError, match="signature: letters has no such option"):
+        hf.letters(loans(), "never", signature="Bank")  # type: ignore[call-arg]
 
 
 # ---------------------------------------------------------------------- folders of them

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +13,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 import holdfast as hf
 from holdfast.errors import InvalidInputError
+from holdfast.generators import ReasonKind
+from holdfast.generators._stated import recourse_from
+from holdfast.presentation.report._gather import gather
 from recourse_cases import make_case
 
 
@@ -83,29 +90,29 @@ def space(**options: object) -> hf.FeatureSpace:
 
 def test_protected_attributes_and_what_nobody_can_do_are_no_reasons() -> None:
     advice = hf.explain(
-        NETWORK, PEOPLE.head(1), target=1, generator=hf.NNCE(PEOPLE.head(1)), space=space()
-    )
+        NETWORK, PEOPLE.head(1), target=1, generator=hf.NNCE(PEOPLE.head(1)), space=space(), data=PEOPLE,
+    )  # fmt: skip
     assert not advice.found.any()
-    reasons = hf.main_reasons(advice, PEOPLE, most=4)
+    reasons = hf.main_reasons(advice, most=4)
     # Sex weighs most and age a little; late payments could only fall, and none is usual.
     assert reasons["column"].tolist() == ["debt", "savings"]
     assert reasons[["value", "usual"]].to_numpy().tolist() == [["9,000", "1,500"], ["0", "4,000"]]
-    assert hf.main_reasons(advice, PEOPLE, most=1)["column"].tolist() == ["debt"]
+    assert hf.main_reasons(advice, most=1)["column"].tolist() == ["debt"]
 
 
 def test_where_nothing_can_be_changed_the_reasons_are_what_counts_all_the_same() -> None:
     advice = hf.explain(
         NETWORK, PEOPLE.head(1), target=1, generator=hf.NNCE(PEOPLE.head(1)), space=space(immutable=["savings"])
-        .constrained(immutable=["debt"]),
+        .constrained(immutable=["debt"]), data=PEOPLE,
     )  # fmt: skip
-    reasons = hf.main_reasons(advice, PEOPLE)
+    reasons = hf.main_reasons(advice)
     assert reasons["column"].tolist() == ["debt", "savings", "late"]
     assert not reasons["within_reach"].any()
     for language, words in (
         ("en", "no detail that you can change"),
         ("de", "Keine Angabe, die Sie ändern können"),
     ):
-        letter = advice.letter(0, accepted=PEOPLE, language=language)
+        letter = advice.letter(0, language=language)
         assert letter.contents.derived == "beyond"
         assert words in " ".join(letter.text.split())
         assert "1. debt" in letter.text
@@ -125,14 +132,14 @@ def test_a_missing_value_counts_only_where_it_can_be_stated() -> None:
     people = PEOPLE.assign(savings=np.nan).head(1)
     for fillable, expected in (((), ["debt"]), (("savings",), ["debt", "savings"])):
         advice = hf.explain(
-            NETWORK, people, target=1, generator=hf.NNCE(people), space=space(fillable=fillable)
-        )
-        reasons = hf.main_reasons(advice, PEOPLE)
+            NETWORK, people, target=1, generator=hf.NNCE(people), space=space(fillable=fillable), data=PEOPLE,
+        )  # fmt: skip
+        reasons = hf.main_reasons(advice)
         assert reasons["column"].tolist() == expected
     assert reasons["value"].tolist() == ["9,000", "not stated"]
 
 
-def test_any_model_has_reasons_and_nobody_accepted_is_refused() -> None:
+def test_any_model_has_reasons() -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.uniform(size=(200, 3)), columns=["a", "b", "c"])
     forest = RandomForestClassifier(20, random_state=0).fit(table, table["a"] + table["b"] > 1)
@@ -147,11 +154,51 @@ def test_any_model_has_reasons_and_nobody_accepted_is_refused() -> None:
         space=own,
     )
     assert set(hf.main_reasons(advice).index) == set(denied.index)
-    with pytest.raises(
-        InvalidInputError,
-        match="accepted: expected people whom the model gives class True, got none",
-    ):
-        hf.main_reasons(advice, denied)
+    with pytest.raises(InvalidInputError, match="most: expected a whole number >= 1, got -1"):
+        hf.main_reasons(advice, most=-1)
+    with pytest.raises(InvalidInputError, match="recourse: expected what explain returns"):
+        hf.main_reasons(table)
+
+
+def test_every_output_names_the_same_reasons(tmp_path: Path) -> None:
+    """Letters one by one and all at once, the report, the table, and letters from the table."""
+    people = pd.concat([PEOPLE.head(1)] * 4).set_axis(list("abcd"))
+    people = people.assign(
+        debt=[9000, 7000, 6000, 0], savings=[0.0, 100, 2000, 5000], sex=["f", "f", "f", "m"]
+    )
+    options = {
+        "target": 1,
+        "space": space(immutable=["sex", "age"]),
+        "changes": hf.PlausibleChanges(0.001),
+    }
+    asked = {**options, "generator": hf.MCE(), "data": PEOPLE}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", hf.HoldfastWarning)
+        advice = hf.explain(NETWORK, people, **asked)
+        alone = [hf.explain(NETWORK, people.iloc[[row]], **asked) for row in range(4)]
+    told = [row for row in range(4) if advice.reason[row].kind is not ReasonKind.ACCEPTED]
+    assert len(told) == 3
+    hf.letters(advice, tmp_path / "letters", date="2026-11-16")
+    contents = gather(advice, date="2026-11-16")
+    written = advice.to_frame()
+    again = recourse_from(NETWORK, people, written, reasons=advice.reason, **options)
+    again = replace(again, main_reasons=written["main_reasons"].to_numpy())
+    table = hf.main_reasons(advice)
+    assert table.equals(hf.main_reasons(again))
+    assert table.equals(hf.main_reasons(advice.under(None)))
+    for row in told:
+        mine = table.loc[[advice.factuals.index[row]]]
+        letter = advice.letter(row, date="2026-11-16")
+        assert [reason.text for reason in letter.contents.reasons] == mine["text"].tolist()
+        assert letter.contents == again.letter(row, date="2026-11-16").contents
+        file = tmp_path / "letters" / f"letter-{letter.key}.txt"
+        assert file.read_text(encoding="utf-8") == letter.text
+        told_there = contents.people[row].against
+        assert [contents.columns[one.column].name for one in told_there] == mine["column"].tolist()
+        # Reasons are a person's own, whoever else is asked about.
+        assert hf.main_reasons(alone[row])["column"].tolist() == mine["column"].tolist()
+    with pytest.raises(InvalidInputError, match="main_reasons: expected what to_frame wrote"):
+        hf.main_reasons(replace(again, main_reasons=["no JSON", ""]))
 
 
 def test_nobody_is_told_that_a_protected_attribute_should_be_another() -> None:

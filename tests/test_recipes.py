@@ -367,7 +367,7 @@ def test_trees_take_part_and_what_needs_parameters_says_so():
         ("rnce", "p"),
     }
     assert frame["kind"].nunique() == 8
-    assert "which have no gradient" in "".join(study.failures["error"])
+    assert "PlausibleChanges is for networks" in "".join(study.failures["error"])
     assert study.results.query("verified_label == 'p' and method == 'rnce'")[
         "delta_validity"
     ].tolist() == [1.0]

@@ -928,6 +928,13 @@ def test_the_page_is_written_whole_and_says_the_same_again(tmp_path, robust, nai
         robust.report(tmp_path / "no" / "report.html")
     with pytest.raises(InvalidInputError, match="got a folder"):
         robust.report(tmp_path)
+    for path in ("r.pdf", "report", None, 5):
+        with pytest.raises(InvalidInputError, match=f"path: .* ends in .html, got {path}"):
+            robust.report(path)
+    with pytest.raises(
+        InvalidInputError, match="baseline: report has no such option; it has alternatives"
+    ):
+        robust.report(tmp_path / "report.html", baseline=naive)
 
 
 @pytest.mark.parametrize(("network", "space"), CASES)
@@ -946,12 +953,14 @@ def test_stated_advice_is_what_explain_said(case, robust):
         case.network, case.people, robust.counterfactuals, target=1, changes=case.changes, space=case.space,
         reasons=robust.reason,
     )  # fmt: skip
+    told = dataclasses.replace(told, data=case.candidates)
     pd.testing.assert_frame_equal(
         told.to_frame().drop(columns=["optimality_gap", "lower_bound"]),
         robust.to_frame().drop(columns=["optimality_gap", "lower_bound"]),
     )
     np.testing.assert_array_equal(told.points, robust.points)
-    assert gather(told, date=DATE) == gather(dataclasses.replace(robust, generator=None), date=DATE)
+    same = dataclasses.replace(robust, generator=None, data=case.candidates)
+    assert gather(told, date=DATE) == gather(same, date=DATE)
 
 
 def test_stated_advice_of_another_class_is_refused(case, robust):
@@ -1047,7 +1056,7 @@ def test_the_command_writes_what_the_library_writes(files, case):
     )
     assert f"40 people, {told.found.sum()} with advice." in done.output
     assert f"{told.robust.sum()} of these promises hold under every model within" in done.output
-    written = dataclasses.replace(told, generator=None).report(
+    written = dataclasses.replace(told, generator=None, data=case.candidates).report(
         files / "library.html", name="rnce", others={"nnce": other}, calibrated=0.004, groups=["sex"], title="Loans",
         date=DATE,
     )  # fmt: skip
@@ -1072,7 +1081,7 @@ def test_the_command_without_a_schema_and_without_delta(tmp_path):
          "--out", str(tmp_path / "report.html")],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    unknown = dataclasses.replace(told, generator=None)
+    unknown = dataclasses.replace(told, generator=None, data=told.generator.example_table())
     unknown.report(tmp_path / "library.html", groups={"group": list("abca")}, date=DATE)
     assert (tmp_path / "report.html").read_bytes() == (tmp_path / "library.html").read_bytes()
 

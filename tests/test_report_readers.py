@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,7 @@ def advice() -> hf.Recourse:
 
 
 @pytest.fixture(scope="module")
-def further() -> pd.DataFrame:
+def further() -> hf.Recourse:
     return hf.alternatives(
         MODEL, DENIED, target=1, changes=CHANGES, generator=hf.RNCE(X), space=SPACE
     )
@@ -84,17 +85,16 @@ def further() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def page(
-    advice: hf.Recourse, further: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory
+    advice: hf.Recourse, further: hf.Recourse, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A report with everything that there is."""
     folder = tmp_path_factory.mktemp("readers")
-    hf.letters(advice, folder / "all letters", accepted=X, date=DATE)
+    hf.letters(advice, folder / "all letters", date=DATE)
     hf.write_certificates(advice, folder / "certificates.jsonl")
     return advice.report(
         folder / "report.html",
         date=DATE,
         outcome="a loan",
-        accepted=X,
         others={"nearest": advise(hf.NNCE(X))},
         alternatives=further,
         retrained=(LogisticRegression(C=10).fit(POINTS[i::3], Y[i::3]) for i in range(3)),
@@ -212,7 +212,7 @@ def test_words_and_whole_units_and_missing_values(advice: hf.Recourse) -> None:
 
 
 def test_what_counts_against_people_is_what_main_reasons_says(advice: hf.Recourse) -> None:
-    contents, reasons = gather(advice, date=DATE, accepted=X), hf.main_reasons(advice, X, most=4)
+    contents, reasons = gather(advice, date=DATE), hf.main_reasons(advice, most=4)
     for person in contents.people:
         mine = reasons.loc[[person.key]]
         assert [contents.columns[one.column].name for one in person.against] == mine[
@@ -290,7 +290,12 @@ def test_other_ways_that_are_for_others_are_refused(advice: hf.Recourse, tmp_pat
         MODEL, DENIED, target=1, changes=CHANGES, generator=hf.NNCE(X), space=SPACE
     )
     with pytest.raises(InvalidInputError, match="other or repeated keys"):
-        gather(advice, alternatives=found.set_axis(found.index + "x"))
+        gather(
+            advice,
+            alternatives=replace(
+                found, factuals=found.factuals.set_axis(found.factuals.index + "x")
+            ),
+        )
     with pytest.raises(InvalidInputError, match="letters: expected a folder that letters wrote"):
         advice.report(tmp_path / "report.html", letters=tmp_path)
 
@@ -300,10 +305,10 @@ def test_a_person_for_a_case_worker(
     visit,  # noqa: F811
     page: Path,
     advice: hf.Recourse,
-    further: pd.DataFrame,
+    further: hf.Recourse,
     context,
 ) -> None:
-    several = DENIED.index.isin(further.index[further["answer"] > 1])
+    several = DENIED.index.isin(further.factuals.index[further.answer > 1])
     row = int(np.flatnonzero(DENIED["savings"].isna() & (DENIED["late"] > 3) & several)[0])
     shown = visit(page, f"#person={row}", **context)
     text = shown.locator("#person").inner_text()
@@ -363,7 +368,6 @@ def test_the_shell_from_files_alone(advice: hf.Recourse, tmp_path: Path) -> None
             "model": "model.npz",
             "data": "people.csv",
             "schema": "space.json",
-            "accepted": "people.csv",
         }
         options = [
             text for name, file in files.items() for text in (f"--{name}", str(tmp_path / file))

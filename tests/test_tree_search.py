@@ -498,7 +498,7 @@ def test_robust_alternatives_and_what_is_refused() -> None:
     assert closest.robust.all()
     assert (robust.cost_l1 >= closest.cost_l1 - 1e-12).all()
     ways = hf.alternatives(model, denied.head(1), generator=hf.Closest(), **options)
-    assert ways["answer"].tolist()[:2] == [1, 2]
+    assert ways.answer.tolist()[:2] == [1, 2]
     with pytest.raises(hf.HoldfastError, match="plausible: expected None with trees"):
         hf.explain(model, denied.head(1), generator=hf.Closest(plausible=read), **options)
     network = hf.Network([[[-1.0, 1.0]]], [[0.0]])

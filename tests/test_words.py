@@ -362,7 +362,20 @@ def test_a_margin_stands_in_place_of_delta(files: Path, command: str, message: s
     assert message in " ".join(result.output.split())
 
 
-def test_a_network_is_asked_for_where_one_is_needed(files: Path) -> None:
-    result = run(files, "certify --data all.csv --delta 0.1", "tree.pkl")
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("certify --data all.csv --delta 0.1", "--delta is for networks; this is an ensemble of trees: use --margin M"),
+        ("radius --data all.csv", "(`holdfast risk` finds one) or --changes FILE"),
+        ("explain --data people.csv --candidates all.csv --delta 0.1", "--delta is for networks;"),
+        ("explain --data people.csv --margin 0.1 --method roar", "use closest, mce, rnce, nnce or stce"),
+    ],
+)  # fmt: skip
+def test_a_network_is_asked_for_where_one_is_needed(
+    files: Path, command: str, message: str
+) -> None:
+    result = run(files, command, "tree.pkl")
     assert result.exit_code == 2
-    assert "PlausibleShift" in result.output
+    said = " ".join(result.output.split())
+    assert message in said
+    assert not re.search(r"Plausible|Shift|RNCE|Changes", said)

@@ -95,6 +95,13 @@ def whole_file(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+def given_path(place: Any, name: str) -> Path:
+    """The place of a file, or an error that names it."""
+    if not isinstance(place, str | os.PathLike):
+        raise InvalidInputError(f"{name}: expected the name of a file or folder, got {place!r:.80}")
+    return Path(place)
+
+
 def check_place(path: Path) -> None:
     """Refuse what cannot be written before any work is done."""
     if path.is_dir():

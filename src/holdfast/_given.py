@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -80,6 +80,23 @@ def given_share(value: Any, name: str, *, or_one: bool = False) -> float:
         most = "at most 1" if or_one else "below 1"
         raise InvalidInputError(f"{name}: expected a share above 0 and {most}, got {value!r}")
     return number
+
+
+def check_options(verb: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse an option that a verb does not have."""
+    for name in given:
+        if name not in known:
+            raise InvalidInputError(
+                f"{name}: {verb} has no such option; it has {', '.join(sorted(known))}"
+            )
+
+
+def given_list(values: Any, name: str) -> list[Any]:
+    """`values` as a list, or an error that names it."""
+    try:
+        return list(values)
+    except TypeError:
+        raise InvalidInputError(f"{name}: expected a list, got {shown(values)}") from None
 
 
 def given_row(row: Any, n: int) -> int:

@@ -24,11 +24,6 @@ from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelEr
 _LEAST_PROBABILITY = 2.0**-53
 # So many points' scores are known at most.
 _KNOWN = 500_000
-# Why a score does not count for a row.
-OTHER_ROW = (
-    "the space cannot tell this row from another, which the model was asked about; scale='none' tells numbers apart, "
-    "FeatureSpace.from_frame(X, missing=[...]) a gap from what fills it"
-)
 # So many rows are held against the model's own `predict` when it first scores a table.
 CHECKED = 256
 
@@ -132,8 +127,16 @@ class Scored(Classifier):
             reasons[theirs != self.classes[classes].astype(str)] = (
                 "the model's own prediction is not what its scores say"
             )
-        reasons[self.other_rows(points, frame)] = OTHER_ROW
+        for row in np.flatnonzero(self.other_rows(points, frame)):
+            reasons[row] = self.why_other(frame.iloc[row])
         return list(reasons)
+
+    def why_other(self, own: pd.Series) -> str:
+        """Why the model's score does not count for this row: it was asked about another one."""
+        gaps = [str(name) for name in self.columns or own.index if pd.isna(own[name])]
+        if not gaps:
+            return "the space cannot tell this row from another that the model was asked about; scale='none' does"
+        return f"{gaps[0]} is missing for this person; FeatureSpace.from_frame(X, missing={gaps}) allows gaps"
 
     def other_rows(self, points: Floats, frame: pd.DataFrame) -> Bools:
         """For which points the row that is scored is not, bit for bit, this one."""

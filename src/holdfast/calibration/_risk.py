@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._classifier import Classifier
-from holdfast._given import given_number, given_share
+from holdfast._given import given_list, given_number, given_share
 from holdfast._network import Bools, Floats, Values
 from holdfast._numbers import share
 from holdfast._progress import Advance, progress_bar
@@ -458,7 +458,7 @@ def _given(settings: Iterable[float] | None) -> list[float]:
     """The settings to try as numbers in rising order; none where they are to be found."""
     if settings is None:
         return []
-    given = [given_number(setting) for setting in settings]
+    given = [given_number(setting) for setting in given_list(settings, "settings")]
     grid = [setting for setting in given if setting is not None]
     if not grid or len(grid) < len(given) or grid != sorted(set(grid)):
         raise InvalidInputError(f"settings: expected some numbers, in rising order, got {given}")

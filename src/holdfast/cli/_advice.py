@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -47,17 +47,30 @@ class Advised(Points):
             raise InvalidInputError(
                 f"{path}: expected the column {missing[0]!r}, got {list(advice.columns)}"
             )
+        against = advice.get("recourse_main_reasons", advice.get("main_reasons"))
+        usual = getattr(self, "accepted", None)
+        if against is not None and usual is not None:
+            raise InvalidInputError(
+                f"--accepted: {path} states the main reasons already, in its column main_reasons; leave out --accepted"
+            )
         answered = advice.get("recourse_found", advice.get("found"))
         stated = advice[[column for column in advice.columns if column in factuals.columns]]
         if answered is not None:
             stated = stated.where(
                 np.broadcast_to(answered.to_numpy(dtype=np.bool_)[:, None], stated.shape)
             )
-        return recourse_from(
+        told = recourse_from(
             self.loaded, factuals, stated, target=self.label, changes=self.read(), space=self.space,
             reasons=advice.get("recourse_reason", advice.get("reason")),
             marks=advice.get("recourse_chance", advice.get("chance")),
         )  # fmt: skip
+        alone = tables.advice_name(advice, "left_alone")
+        return replace(
+            told,
+            data=None if usual is None else tables.read_table(usual, space=self.space),
+            main_reasons=None if against is None else against.to_numpy(dtype=object),
+            left_alone=None if alone is None else advice[alone].fillna("").to_numpy(dtype=object),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +80,6 @@ class Explained(Advised):
     accepted: Annotated[
         Path | None,
         FILE,
-        "A table of people, to learn from what accepted ones have which details count against someone.",
+        "For advice without a column main_reasons: a table of people, to learn from what accepted ones have which "
+        "details count against someone.",
     ] = None
-
-    @property
-    def usual(self) -> pd.DataFrame | None:
-        """The people whose details are the usual ones."""
-        path = self.accepted
-        return None if path is None else tables.read_table(path, space=self.space)

@@ -112,7 +112,6 @@ def letters(
     manifest = hf.letters(
         result, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
         date=date, until=until, expiry=expiry, language=language, templates=templates, certified=not no_certificates,
-        accepted=advised.usual,
     )  # fmt: skip
     count = manifest["outcome"].value_counts()
     listed = ", ".join(f"{count.get(outcome, 0):,} {words}" for outcome, words in _KINDS.items())

@@ -181,8 +181,9 @@ def _refitted(
 ) -> Iterator[Any]:
     """The model as it would have been with other rows of the same kind."""
     if asked.candidates is None or label is None:
+        missing = "--label" if label is None else "--candidates"
         raise InvalidInputError(
-            "expected retrained models, or --candidates and --label to refit the model, got neither"
+            f"expected retrained models, or --candidates and --label to refit the model, got no {missing}"
         )
     table = tables.read_table(asked.candidates, space=space)
     classes = tables.column_of(table, label, asked.candidates, "--label").to_numpy()

@@ -249,7 +249,14 @@ class Points(Classes, Reading):
             raise InvalidInputError(
                 f"--index: expected a column that the model does not read, got {self.index!r}; a key is text"
             )
-        return tables.TableFile(self.data, self.index, tuple(self.drop or ()), self.space)
+        return tables.TableFile(
+            self.data, self.index, tuple(self.drop or ()), self.space, self.elsewhere
+        )
+
+    @property
+    def elsewhere(self) -> Collection[str]:
+        """Columns that --drop may name though the data has none of the name."""
+        return ()
 
     def batches(self, size: int | None) -> Iterator[pd.DataFrame]:
         """The same rows, so many at a time."""

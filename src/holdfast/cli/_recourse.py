@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,7 @@ class Searching(Constraints):
         others = None
         if self.candidates is not None:
             others = tables.read_table(self.candidates, space=space)
+            others = others.drop(columns=getattr(self, "drop", None) or [], errors="ignore")
         elif any(known.name == self.method and known.needs_candidates for known in METHODS):
             raise InvalidInputError(
                 f"--method {self.method}: expected --candidates with a table of people, got none"
@@ -72,6 +74,12 @@ class Asked(Points, Searching):
         "Only the first so many people who do not have the class yet.",
     ] = None
     time_limit: Annotated[float | None, "SECONDS", "For each person."] = None
+
+    @cached_property
+    def elsewhere(self) -> Collection[str]:
+        """The columns of the candidates."""
+        read = self.drop and self.candidates
+        return tables.read_table(read).columns if read else ()
 
     def question(self, frame: pd.DataFrame | None = None) -> dict[str, Any]:
         """The same as arguments of `explain`, about these people, or about all."""
@@ -172,35 +180,33 @@ def alternatives(
     """Several different answers for each person: each leaves alone the column that those before leaned on most."""
     tables.check_output(out)
     question = asked.question()
-    space = question["space"]
     people = question["X"]
-    names = list(space.names)
     started = time.perf_counter()
     result = find_alternatives(**question, n_answers=answers)
     seconds = time.perf_counter() - started
-    before = people.loc[result.index, names]
-    found = result[tables.advice_name(result, "found") or "found"].to_numpy(dtype=np.bool_)
-    advice = [
-        "; ".join(space.describe_change(before.iloc[row], result[names].iloc[row]))
-        if found[row]
-        else ""
-        for row in range(len(result))
-    ]
-    result = result.assign(advice=advice)
-    given = result[result["advice"] != ""]
+    keys = result.factuals.index
+    advice = ["; ".join(parts) for parts in result.advice]
+    given = keys[result.found]
     say(f"{len(given):,} answers for {len(people):,} people who want class {asked.target}.")
     if len(given):
-        counts = given.groupby(level=0).size().map(lambda n: f"{n} answer{'s' * (n != 1)}")
+        counts = given.value_counts().map(lambda n: f"{n} answer{'s' * (n != 1)}")
         show_shares(Counter(counts), "people with")
-    verdict = tables.advice_name(result, "verdict") or "verdict"
-    for key, row in given[given.index.isin(given.index.unique()[:SHOWN])].iterrows():
-        proven = f" [{row[verdict]}]" if isinstance(row[verdict], str) else ""
-        alone = f" (without {row['left_alone']})" if row["left_alone"] else ""
-        say(
-            f"{result.index.name or 'row'} {key}, answer {row['answer']}{alone}: {row['advice']}{proven}"
-        )
+    told = zip(
+        keys,
+        result.answer,
+        np.asarray(result.left_alone),
+        advice,
+        result.verdict_names,
+        strict=True,
+    )
+    shown = given.unique()[:SHOWN]
+    for key, answer, left_alone, words, verdict in told:
+        if words and key in shown:
+            proven = f" [{verdict}]" if verdict else ""
+            alone = f" (without {left_alone})" if left_alone else ""
+            say(f"{keys.name or 'row'} {key}, answer {answer}{alone}: {words}{proven}")
     if out is not None:
-        write_table(_whole(result, people), out)
+        write_table(_whole(result.to_frame().assign(advice=advice), people), out)
     finish(f"{len(people):,} people", seconds, out)
 
 

@@ -77,7 +77,8 @@ def report(
         # Where every column is one of the model's, those that only name groups are none of them.
         features = advised.loaded.classifier.n_features
         people = people.drop(columns=columns) if len(people.columns) > features else people
-    result = advised.read_advice(people)
+    told = advised.read_advice(people)
+    result = told.first
     aligned = {
         column: tables.rows_by_key(
             values.to_frame(), result.factuals, advised.data, "the recourse"
@@ -85,7 +86,7 @@ def report(
         for column, values in groups.items()
     }
     written = hf.report(
-        result, out, accepted=advised.usual,
+        result, out, alternatives=None if told.left_alone is None else told,
         ledger=None if ledger is None else Ledger(ledger, create=False), certificates=certificates, letters=letters,
         retrained=map(advised.model_in, retrained or ()),
         title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,

@@ -51,6 +51,8 @@ class TableFile:
     index: str | None = None
     drop: tuple[str, ...] = ()
     space: FeatureSpace | None = None
+    # Columns to leave out that another table has, and this one need not have.
+    elsewhere: Collection[str] = ()
 
     def __len__(self) -> int:
         with _readable(self.path):
@@ -75,12 +77,12 @@ class TableFile:
         # Of Parquet files they are not even read.
         others = [] if is_parquet(self.path) else self._others
         for column in [*([] if self.index is None else [self.index]), *others]:
-            if column not in frame.columns:
+            if column not in frame.columns and column not in self.elsewhere:
                 raise InvalidInputError(
                     f"{self.path}: expected a column {column!r}, got {list(frame.columns)}{_hint(frame)}"
                 )
         frame = frame.rename_axis("row") if self.index is None else frame.set_index(self.index)
-        return frame.drop(columns=others) if others else frame
+        return frame.drop(columns=others, errors="ignore") if others else frame
 
     @property
     def _others(self) -> list[str]:
@@ -99,7 +101,7 @@ class TableFile:
 
     @cached_property
     def _dataset(self) -> Any:
-        return dataset(self.path, texts=self._texts, drop=self._others)
+        return dataset(self.path, texts=self._texts, drop=self._others, elsewhere=self.elsewhere)
 
     def _parquet(self, size: int | None) -> Iterator[pd.DataFrame]:
         """Row groups as they come, cut into batches that do not depend on how large they are."""
@@ -182,7 +184,13 @@ def _common(types: set[Any]) -> Any:
     return np.dtype(np.float64) if numbers else str
 
 
-def dataset(path: Path, *, texts: Sequence[str] = (), drop: Sequence[str] = ()) -> Any:
+def dataset(
+    path: Path,
+    *,
+    texts: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    elsewhere: Collection[str] = (),
+) -> Any:
     """A Parquet file, a folder of them, or one that is partitioned by the names of its folders, without some columns.
 
     Files have the same columns, each of one type or of types that go into a common one; folders' names are whole
@@ -210,7 +218,7 @@ def dataset(path: Path, *, texts: Sequence[str] = (), drop: Sequence[str] = ()) 
     whole: dict[str, Any] = {}
     metadata = None
     changed = set[str]()
-    unknown = set(drop)
+    unknown = set(drop) - set(elsewhere)
     for fragment in source.get_fragments():
         physical = fragment.physical_schema
         keys = arrow.get_partition_keys(fragment.partition_expression)

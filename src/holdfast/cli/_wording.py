@@ -23,6 +23,7 @@ _OPTIONS = {
     "steps": "--step",
     "rules": "--rule",
     "names": "--name",
+    "path": "--out",
     "groups": "--group",
     "counterfactuals": "the advice",
     "history": "the history",
@@ -42,6 +43,18 @@ _PHRASES = {
     r"pass trust_pickle=True \(--trust-pickle on the command line\)": "add --trust-pickle",
     r"expected PlausibleChanges\(delta\)[^,;]*": "expected one of them",
     r"or take MCE\(\)": "or take --method mce",
+    r"space: (the column .* has labels); .*": (
+        r"\1: run `holdfast schema --model MODEL --data TABLE --out space.json` and pass --schema space.json"
+    ),
+    r"FeatureSpace\.from_frame\(X, missing=.*\) allows gaps": (
+        'a --schema that says "missing" for the column allows gaps'
+    ),
+    r"changes: PlausibleChanges is for networks; this is (.*): use .*": (
+        r"--delta is for networks; this is \1: use --margin M (`holdfast risk` finds one) or --changes FILE"
+    ),
+    r"generator: this one is (for networks; .*: use) (.*)": (
+        lambda found: f"--method: this one is {found[1]} {found[2].lower()}"
+    ),
     r"name its labels from low to high in ordinal=\{\.\.\.\}": (
         'name its labels from low to high with --order, or say "ordered": true in the schema'
     ),

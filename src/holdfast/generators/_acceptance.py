@@ -141,7 +141,7 @@ def today(classifier: Classifier, target: int, demand: float) -> Searcher:
     """Today's model alone, whatever it is."""
     if isinstance(classifier, TreeEnsemble):
         return TreesToday(classifier, target, demand=demand)
-    return Today(as_network(classifier), target, demand=demand)
+    return Today(as_network(classifier, "generator"), target, demand=demand)
 
 
 def judge_of(decider: Decider, target: int) -> Searcher:
@@ -151,7 +151,9 @@ def judge_of(decider: Decider, target: int) -> Searcher:
     one = toward(decider, target)
     if isinstance(one, Engine):
         return EveryNetwork(one.network, target, one)
-    return trees_under(one, target) or EveryModel(as_network(one.classifier), target, one)
+    return trees_under(one, target) or EveryModel(
+        as_network(one.classifier, "generator"), target, one
+    )
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,25 @@ like any other.
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast._given import whole_number
+from holdfast._given import check_options, whole_number
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.generators._base import Generator
 from holdfast.generators._explain import explain
 from holdfast.generators._recourse import Recourse
+from holdfast.generators._stated import recourse_from
 from holdfast.verify._fingerprint import leave_out
+
+_EXPLAIN = inspect.signature(explain).parameters
 
 
 def alternatives(
@@ -29,25 +35,27 @@ def alternatives(
     target: Any,
     changes: Changes | None = None,
     generator: Generator,
-    space: FeatureSpace,
+    space: FeatureSpace | None = None,
     n_answers: int = 3,
     **options: Any,
-) -> pd.DataFrame:
+) -> Recourse:
     """Up to `n_answers` answers for each row, each avoiding a column that the ones before leaned on.
 
     Parameters
     ----------
     model, X, target, changes, generator, space, options
-        As for `explain`; X is a DataFrame, and `target` one class.
+        As for `explain`; X is a DataFrame.
     n_answers
         How many answers to look for.
 
     Returns
     -------
-    DataFrame
-        As `Recourse.to_frame`, with a column ``answer`` (1, 2, ...) and a column ``left_alone`` that names the columns
-        the answer does without; for each row of X the answers found, cheapest conditions first, and answer 1 always,
-        with its reason where there is none.
+    Recourse
+        A row for each answer found, a person's together and the cheapest conditions first; the index repeats the
+        person's key. Answer 1 is always there, with its reason where there is none. `left_alone` names the columns
+        that each answer does without, and `first` is the advice of the first answers alone. `letters` writes a letter
+        for each answer, a ledger records each as a promise to the same person, and a report shows the further
+        answers as other ways on the person's page.
 
     Examples
     --------
@@ -58,7 +66,7 @@ def alternatives(
     >>> found = alternatives(
     ...     net, people.head(1), target=1, changes=hf.PlausibleChanges(0.01), generator=hf.Closest(), space=space
     ... )
-    >>> found[["answer", "left_alone", "verdict"]]
+    >>> found.to_frame()[["answer", "left_alone", "verdict"]]
        answer left_alone verdict
     0       1             ROBUST
     0       2     income  ROBUST
@@ -66,33 +74,50 @@ def alternatives(
     whole_number(n_answers, "n_answers", least=1)
     if not isinstance(X, pd.DataFrame):
         raise InvalidInputError(f"X: expected a DataFrame, got {type(X).__name__}")
-    if changes is not None and changes.chance is not None:
+    check_options("alternatives", options, [*_EXPLAIN, "n_answers"])
+    if isinstance(changes, Changes) and changes.chance is not None:
         leave_out("chance", "it is about one answer a person, not alternatives", "risk_calibrated")
         changes = changes.calibrated(None)
-    fixed = {"target": target, "changes": changes, "generator": generator, **options}
     # The rows that wait for their next answer, by the columns that it has to leave alone.
     waiting: dict[tuple[Any, ...], list[int]] = {(): list(range(len(X)))}
-    parts = []
-    for answer in range(1, n_answers + 1):
-        asked, waiting = waiting, {}
-        for columns, rows in asked.items():
-            result = explain(
-                model, X.iloc[rows], space=space.constrained(immutable=columns), **fixed
-            )
-            table = result.to_frame().assign(
-                answer=answer, left_alone=", ".join(map(str, columns)), _row=rows
-            )
-            parts.append(table if answer == 1 else table[result.found])
-            for row, column in zip(
-                np.array(rows)[result.answered].tolist(), _leaned_on(result), strict=True
-            ):
-                waiting.setdefault((*columns, column), []).append(row)
-    joined = pd.concat(parts)
-    order = np.lexsort((joined["answer"].to_numpy(), joined["_row"].to_numpy()))
-    return joined.iloc[order].drop(columns="_row")
+    asked: dict[str, Any] = {"space": space, "changes": changes, "generator": generator, **options}
+    wanted, parts, n = target, list[Recourse](), 0
+    # Of each answer: whose it is, its place in all parts together, and what it leaves alone.
+    told: list[tuple[int, int, str]] = []
+    for _ in range(n_answers):
+        now, waiting = waiting, {}
+        for columns, rows in now.items():
+            if parts:
+                asked["space"] = parts[0].space.constrained(immutable=columns)
+                wanted = parts[0].classifier.classes[parts[0].targets[rows]]
+            parts.append(explain(model, X.iloc[rows], target=wanted, **asked))
+            leaned = _leaned_on(parts[-1])
+            for place, row in enumerate(rows):
+                if place in leaned:
+                    waiting.setdefault((*columns, leaned[place]), []).append(row)
+                if place in leaned or not columns:
+                    told.append((row, n + place, ", ".join(map(str, columns))))
+            n += len(rows)
+    # A person's answers stay in their order.
+    told.sort(key=itemgetter(0))
+    whose, order, alone = map(list, zip(*told, strict=True))
+    lower, gap, reasons = (
+        np.concatenate([getattr(part, name) for part in parts])[order]
+        for name in ("lower_bound", "optimality_gap", "reason")
+    )
+    first = parts[0]
+    advice = recourse_from(
+        model, X.iloc[whose], pd.concat([part.counterfactuals for part in parts]).iloc[order],
+        target=first.classifier.classes[first.targets[whose]], changes=changes, space=first.space, reasons=reasons,
+        threshold=options.get("threshold"),
+    )  # fmt: skip
+    return replace(
+        advice, generator=generator, data=first.data, left_alone=np.array(alone, dtype=object), lower_bound=lower,
+        optimality_gap=gap,
+    )  # fmt: skip
 
 
-def _leaned_on(result: Recourse) -> list[Any]:
+def _leaned_on(result: Recourse) -> dict[int, Any]:
     """For each row that has an answer, the column whose change costs most."""
     space = result.space
     rows = result.answered
@@ -100,4 +125,7 @@ def _leaned_on(result: Recourse) -> list[Any]:
     costs = np.stack(
         [change[:, list(feature.variables)].sum(axis=1) for feature in space.features], axis=1
     )
-    return [space.names[place] for place in costs.argmax(axis=1)]
+    return {
+        row: space.names[place]
+        for row, place in zip(rows.tolist(), costs.argmax(axis=1).tolist(), strict=True)
+    }

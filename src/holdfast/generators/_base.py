@@ -25,6 +25,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import Rows
 from holdfast.importers import Model
+from holdfast.importers._model import as_network
 from holdfast.verify._certify import certify_points
 from holdfast.verify._deciders import Decider
 
@@ -84,7 +85,7 @@ class Task:
     @property
     def network(self) -> Network:
         """The classifier as a network; raises where it is none."""
-        return self.model.network
+        return as_network(self.classifier, "generator")
 
     @property
     def changes(self) -> Changes | None:

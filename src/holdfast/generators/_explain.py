@@ -68,6 +68,7 @@ def explain(
         People to hold the answers against, a table raw like X, such as the training table; by default the one that the
         generator has, unless its answers are rows of it. A `HoldfastWarning` says how many answers lie far off it:
         those whose local outlier factor is more than 1.25 times that of the person and of 99% of the table's rows.
+        The main reasons compare with those of them that the model accepts, see `main_reasons`.
     seed
         For whatever is random in the generator.
     time_limit
@@ -124,7 +125,7 @@ def explain(
             _ask(generator, replace(task, advance=advance), rows, proposals)
         result = finish(task, proposals)
     _warn_of_far_answers(task, result, generator, data)
-    result = replace(result, calls=tally.since(before), generator=generator)
+    result = replace(result, calls=tally.since(before), generator=generator, data=data)
     # They are read already, and need not be again.
     vars(result)["people"] = task.people
     told = stated(result, changes)

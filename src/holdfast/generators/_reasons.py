@@ -8,7 +8,8 @@ others. Accepted people have the median of a column, or its commonest label. A p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -16,12 +17,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast._given import whole_number
 from holdfast._network import Floats, Ints
 from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._codec import Rows, differs
 from holdfast.features._describe import readable
-from holdfast.generators._recourse import Recourse
+from holdfast.generators._recourse import Recourse, check_recourse
 from holdfast.verify._margins import least_margins
 
 # So many people tell what is usual; more of them would not change it.
@@ -43,17 +45,16 @@ class Against:
 
 
 def main_reasons(
-    recourse: Recourse, accepted: Any = None, *, language: str = "en", most: int | None = None
+    recourse: Recourse, *, language: str = "en", most: int | None = None
 ) -> pd.DataFrame:
     """What counts most against each person who was refused, with advice or without, as a table.
 
     Parameters
     ----------
     recourse
-        What `explain` returned.
-    accepted
-        A table of people to learn from what accepted ones have; the model says which of them it accepts. Without it:
-        the generator's candidates, else the answers themselves, else the middle of each column's range.
+        What `explain` returned. What accepted people have is learned from its `data`, else from the generator's
+        candidates, and the model says which of them it accepts; without such a table it is the middle of each column's
+        range. The reasons are computed once and kept, so that letters, report and `to_frame` state the same.
     language
         The language of `text`.
     most
@@ -80,10 +81,10 @@ def main_reasons(
     0     debt   19  Too much debt  9,000  1,500   1.875
     0  savings             savings      0  4,000   0.800
     """
-    rows = np.arange(len(recourse))
-    notes = recourse.space.notes
+    notes = check_recourse(recourse, "recourse").space.notes
+    most = None if most is None else whole_number(most, "most", least=1)
     table = []
-    for row, counted in zip(rows, against(recourse, rows, accepted), strict=True):
+    for row, counted in enumerate(recourse.against):
         for one in counted[:most]:
             name = one.feature.name
             reason = notes.reason(name, language)
@@ -97,20 +98,20 @@ def main_reasons(
     return frame.set_index(recourse.factuals.index[frame.pop("row").to_numpy(dtype=np.intp)])
 
 
-def against(recourse: Recourse, rows: Ints, accepted: Any = None) -> list[list[Against]]:
-    """For each of these rows what counts against the person, the weightiest first; nothing for who is accepted.
+def against(recourse: Recourse) -> list[list[Against]]:
+    """For each row what counts against the person, the weightiest first; nothing for who is accepted.
 
     Where nothing counts that the person can change, it is what they cannot change: a refusal has reasons.
     """
-    space = recourse.space
-    targets = recourse.targets[rows]
-    own = recourse.people.take(rows)
+    if recourse.main_reasons is not None:
+        return [_read(recourse, *row) for row in enumerate(recourse.main_reasons)]
+    space, targets, own = recourse.space, recourse.targets, recourse.people
     refused = recourse.classifier.predict_index(own.points) != targets
     usual = np.empty(own.numbers.shape)
     for target in np.unique(targets).tolist():
-        usual[targets == target] = _usual(recourse, target, accepted)
+        usual[targets == target] = _usual(recourse, target)
     wanted = space.encode_numbers(np.where(np.isnan(usual), own.numbers, usual))
-    counted: list[list[Against]] = [[] for _ in rows]
+    counted: list[list[Against]] = [[] for _ in targets]
     for within_reach in (True, False):
         places = np.flatnonzero(refused & np.array([not mine for mine in counted], dtype=np.bool_))
         if places.size:
@@ -120,6 +121,34 @@ def against(recourse: Recourse, rows: Ints, accepted: Any = None) -> list[list[A
             ):
                 counted[places[place]].append(one)
     return [sorted(mine, key=attrgetter("margin"), reverse=True) for mine in counted]
+
+
+def written(mine: Sequence[Against]) -> str:
+    """The reasons as a cell of a table: JSON, an entry [column, usual, margin, within reach] for each."""
+    entries = []
+    for one in mine:
+        categories = one.feature.categories
+        usual = str(categories[int(one.usual)]) if one.feature.labelled else float(one.usual)
+        entries.append([str(one.feature.name), usual, one.margin, one.within_reach])
+    return json.dumps(entries, ensure_ascii=False)
+
+
+def _read(recourse: Recourse, row: int, text: Any) -> list[Against]:
+    """What `written` wrote of this row."""
+    names = [str(name) for name in recourse.space.names]
+    mine = []
+    try:
+        for name, usual, margin, within_reach in json.loads(text) if isinstance(text, str) else ():
+            i = names.index(name)
+            feature = recourse.space.features[i]
+            code = [*map(str, feature.categories)].index(usual) if feature.labelled else usual
+            own = recourse.people.numbers[row, i]
+            mine.append(Against(feature, own, float(code), float(margin), bool(within_reach)))
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"main_reasons: expected what to_frame wrote, got {text!r:.80} in row {row}"
+        ) from error
+    return mine
 
 
 def _won(
@@ -138,6 +167,8 @@ def _won(
         points[:, columns] = there[moved][:, columns]
         won = least_margins(recourse.classifier, targets[moved], points) - today[moved]
         for place, margin in zip(moved.tolist(), won.tolist(), strict=True):
+            # The last bits depend on how many rows are asked about at once, the reasons must not.
+            margin = float(f"{margin:.9g}")
             if margin > 0.0:
                 yield (
                     place,
@@ -147,20 +178,12 @@ def _won(
                 )
 
 
-def _usual(recourse: Recourse, target: int, accepted: Any) -> Floats:
+def _usual(recourse: Recourse, target: int) -> Floats:
     """What accepted people have in each column; nan where nobody knows."""
-    people: Floats = np.empty((0, len(recourse.space.features)))
-    for numbers in _people(recourse, target, accepted):
-        people = numbers[
-            recourse.classifier.predict_index(recourse.space.encode_numbers(numbers)) == target
-        ]
-        if len(people):
-            break
-        if accepted is not None:
-            label = recourse.classifier.classes[target]
-            raise InvalidInputError(
-                f"accepted: expected people whom the model gives class {label}, got none"
-            )
+    people = _people(recourse)
+    if len(people):
+        points = recourse.space.encode_numbers(people)
+        people = people[recourse.classifier.predict_index(points) == target]
     usual = np.full(len(recourse.space.features), np.nan)
     for i, feature in enumerate(recourse.space.features):
         known = people[~np.isnan(people[:, i]), i]
@@ -172,16 +195,14 @@ def _usual(recourse: Recourse, target: int, accepted: Any) -> Floats:
     return np.where(np.isfinite(usual), usual, np.nan)
 
 
-def _people(recourse: Recourse, target: int, accepted: Any) -> Iterator[Floats]:
-    """Tables of people of whom some may be accepted, the best one first."""
-    space, table = recourse.space, accepted
+def _people(recourse: Recourse) -> Floats:
+    """People of whom some may be accepted; none where there is no table of them."""
+    table = recourse.data
     if table is None and recourse.generator is not None:
         table = recourse.generator.example_table()
-    if table is not None and not isinstance(table, FeatureSpace):
-        some = np.unique(np.linspace(0, len(table) - 1, min(len(table), _ENOUGH)).astype(np.intp))
-        yield space.numbers(
-            table.iloc[some] if isinstance(table, pd.DataFrame) else np.asarray(table)[some]
-        )
-    answers = np.flatnonzero(recourse.found & (recourse.targets == target))
-    if answers.size:
-        yield space.numbers(recourse.counterfactuals.iloc[answers])
+    if table is None or isinstance(table, FeatureSpace):
+        return np.empty((0, len(recourse.space.features)))
+    some = np.unique(np.linspace(0, len(table) - 1, min(len(table), _ENOUGH)).astype(np.intp))
+    return recourse.space.numbers(
+        table.iloc[some] if isinstance(table, pd.DataFrame) else np.asarray(table)[some]
+    )

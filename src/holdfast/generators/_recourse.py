@@ -40,6 +40,7 @@ from holdfast.verify._radius import radius_of_points
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from holdfast.generators._reasons import Against
     from holdfast.presentation.letters import Letter
     from holdfast.presentation.letters._compose import LetterOptions
     from holdfast.presentation.report._page import ReportOptions
@@ -47,8 +48,15 @@ if TYPE_CHECKING:
 # Solvers and sums round: a relative gap below this is none.
 _NO_GAP = 1e-9
 # What `to_frame` puts beside the columns of people.
-ADDED_COLUMNS = ("found", "verdict", "cost_l1", "optimality_gap", "lower_bound", "reason")
+ADDED_COLUMNS = (
+    "found", "verdict", "cost_l1", "optimality_gap", "lower_bound", "reason", "main_reasons"
+)  # fmt: skip
 _MANY = 3
+# Fields with an entry for each row, but for verdicts and their proofs.
+_BY_ROW = (
+    "counterfactuals", "found", "reason", "cost_l1", "optimality_gap", "lower_bound", "factuals", "points", "targets",
+    "main_reasons",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +95,12 @@ class Recourse(Shown):
         How the answers were looked for; None where they came as a table.
     measured
         Of which answers the chance in `changes` is stated; None where of none.
+    data
+        A table of people, from whom `main_reasons` learns what accepted ones have; None: the generator's candidates.
+    main_reasons
+        The main reasons as a file states them, a text for each row; None: they are computed, once.
+    left_alone
+        Of `alternatives`, where a person has a row for each answer: the columns that it does without, "" in first ones.
     """
 
     counterfactuals: pd.DataFrame
@@ -106,6 +120,9 @@ class Recourse(Shown):
     calls: Tally = field(default_factory=Tally)
     generator: Generator | None = None
     measured: Bools | None = None
+    data: Any = None
+    main_reasons: Values | None = None
+    left_alone: Values | None = None
 
     @classmethod
     def of(
@@ -117,6 +134,7 @@ class Recourse(Shown):
         target: Any,
         space: FeatureSpace | None = None,
         threshold: Any = None,
+        data: Any = None,
     ) -> Recourse:
         """Points of another library, or from a file, beside their factuals; judged by `under`, whatever they are.
 
@@ -132,7 +150,7 @@ class Recourse(Shown):
             The class wanted: one label, or one for each row.
         space
             Columns, units and what a person can change; without it the model's own variables, free and unbounded.
-        threshold
+        threshold, data
             As for `explain`.
 
         Examples
@@ -171,7 +189,7 @@ class Recourse(Shown):
         rows = np.flatnonzero(~missing.any(axis=1))
         answers = space.decode(values[rows], factuals=frame.iloc[rows])
         task = read_people(loaded, frame, space, target=target)
-        return cls.judged(task, values, answers, [""] * len(values))
+        return replace(cls.judged(task, values, answers, [""] * len(values)), data=data)
 
     @classmethod
     def judged(
@@ -267,6 +285,23 @@ class Recourse(Shown):
         """The rows with an answer."""
         return np.flatnonzero(self.found)
 
+    @property
+    def answer(self) -> Ints:
+        """Which of its person's answers a row is, counted from 1."""
+        alone = np.full(len(self), "") if self.left_alone is None else self.left_alone
+        first = pd.Series(alone == "")
+        return first.groupby(first.cumsum()).cumcount().to_numpy(dtype=np.intp) + 1
+
+    @property
+    def first(self) -> Recourse:
+        """The first answers alone, a row for each person."""
+        rows = np.flatnonzero(self.answer == 1)
+        own: dict[str, Any] = {}
+        for name in _BY_ROW:
+            value = getattr(self, name)
+            own[name] = None if value is None else getattr(value, "iloc", value)[rows]
+        return replace(self, **own, left_alone=None).under(self.changes)
+
     @cached_property
     def people(self) -> Rows:
         """The caller's table as the space reads it."""
@@ -276,6 +311,13 @@ class Recourse(Shown):
     def answers(self) -> Floats:
         """The counterfactuals of the rows with an answer, a number for each column."""
         return self.space.numbers(self.counterfactuals.iloc[self.answered])
+
+    @cached_property
+    def against(self) -> list[list[Against]]:
+        """What counts against each person, the weightiest first; what every output names as the main reasons."""
+        from holdfast.generators._reasons import against
+
+        return against(self)
 
     @cached_property
     def moves(self) -> list[Move]:
@@ -355,10 +397,14 @@ class Recourse(Shown):
         return result
 
     def to_frame(self) -> pd.DataFrame:
-        """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound and reason.
+        """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound, reason and main_reasons.
 
-        A name that the caller's table has already gets the prefix ``recourse_``.
+        `main_reasons` is JSON, a list of [column, what accepted people have, margin, whether it is within reach]. Of
+        `alternatives` there are `answer` and `left_alone`, too. A name that the caller's table has already gets the
+        prefix ``recourse_``.
         """
+        from holdfast.generators._reasons import written
+
         result = self.counterfactuals.copy()
         columns: dict[str, Any] = {
             "found": self.found,
@@ -367,7 +413,10 @@ class Recourse(Shown):
             "optimality_gap": self.optimality_gap,
             "lower_bound": self.lower_bound,
             "reason": np.array([*map(str, self.reason)], dtype=object),
+            "main_reasons": np.array([*map(written, self.against)], dtype=object),
         }
+        if self.left_alone is not None:
+            columns |= {"answer": self.answer, "left_alone": self.left_alone}
         for name, values in columns.items():
             column = added_column(name, self.counterfactuals.columns)
             # An object column stays one: None is no answer, not a missing text.

@@ -28,6 +28,16 @@ from holdfast.importers._thresholds import (
     offsets,
 )
 
+# What an argument asks of a network alone, and what to take for any other model, and for trees.
+_NEEDED = {
+    "changes": (
+        "PlausibleChanges is", "PlausibleShift(margin); risk_calibrated finds a margin",
+        "PlausibleShift(margin), for which risk_calibrated finds a margin, or TreeChanges(leaves)",
+    ),
+    "generator": ("this one is", "RNCE, NNCE or STCE", "Closest, MCE, RNCE, NNCE or STCE"),
+}  # fmt: skip
+_LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
+
 
 @dataclass(frozen=True)
 class Model:
@@ -226,9 +236,8 @@ class Model:
             ]
             if other:
                 raise InvalidInputError(
-                    f"space: expected one for a table with labels, such as FeatureSpace.from_frame(X_train), "
-                    f"missing=[...] added where there are gaps, got None and the column {other[0]!r}: a model that is "
-                    "no network is asked about rows of the table, its own steps included"
+                    f"space: the column {other[0]!r} has labels; pass space=FeatureSpace.from_frame(X_train), with "
+                    "missing=[...] where there are gaps"
                 )
 
     def variables(self, X: Any) -> Floats:
@@ -282,12 +291,20 @@ def _refuse_gaps(table: pd.DataFrame, points: Floats) -> None:
             )
 
 
-def as_network(classifier: Classifier) -> Network:
-    """The classifier, which must be a network."""
+def as_network(classifier: Classifier, argument: str = "") -> Network:
+    """The classifier, which must be a network; `argument` is what is for networks alone."""
     if isinstance(classifier, Network):
         return classifier
+    trees = isinstance(classifier, TreeEnsemble)
+    if argument:
+        library = getattr(getattr(classifier, "origin", None), "library", "")
+        kind = "an ensemble of trees" if trees else "a model known by its scores alone"
+        what, *instead = _NEEDED[argument]
+        raise UnsupportedModelError(
+            f"{argument}: {what} for networks; this is {_LIBRARIES.get(library, kind)}: use {instead[trees]}"
+        )
     why = classifier.why if isinstance(classifier, Scored) else repr(classifier)
-    if isinstance(classifier, TreeEnsemble):
+    if trees:
         raise UnsupportedModelError(
             f"{why}; for trees, which have no gradient, expected TreeChanges, PlausibleShift or EnsembleShift as "
             "changes, and Closest, MCE, RNCE, NNCE or STCE as generators"

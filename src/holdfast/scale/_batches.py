@@ -20,6 +20,7 @@ from pandas.api import types
 
 from holdfast._given import row_words
 from holdfast.errors import InvalidInputError, MissingExtraError
+from holdfast.features import FeatureSpace
 from holdfast.generators import explain
 from holdfast.generators._measured import marks_of
 from holdfast.generators._reading import space_for
@@ -88,6 +89,8 @@ def over_batches(
     except TypeError as error:
         raise InvalidInputError(f"options: expected those of {verb}, got: {error}") from error
     loaded, space = load_model(model, options.get("threshold")), options.get("space")
+    if not isinstance(space, FeatureSpace | None):
+        raise InvalidInputError(f"space: expected a FeatureSpace, got {type(space).__name__}")
     _ = read_targets(loaded.classifier, options["target"], 1)
     names: Any = (loaded.feature_names or ()) if space is None else space.names
     aside = tuple(name for name in keep if name not in names)
@@ -340,6 +343,7 @@ def _explain_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
         "optimality_gap": float,
         "lower_bound": float,
         "reason": "str",
+        "main_reasons": "str",
     }
     columns |= {added_column(name, like.columns): dtype for name, dtype in added.items()}
     if getattr(options.get("changes"), "chance", None):

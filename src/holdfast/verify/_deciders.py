@@ -84,7 +84,7 @@ def decider_for(model: Model, changes: Changes, device: str | None = None) -> De
         return MovingThreshold(model, changes, device)
     decider: Engine | ClosedForm
     if isinstance(changes, PlausibleChanges):
-        decider = Engine(as_network(model.classifier), changes, device)
+        decider = Engine(as_network(model.classifier, "changes"), changes, device)
     else:
         decider = _CLOSED_FORMS[type(changes)](model, changes)
     decider.model = model

@@ -13,7 +13,7 @@ from holdfast._arrays import to_numpy
 from holdfast._classifier import Classifier
 from holdfast._given import given_array
 from holdfast._network import Floats, Ints
-from holdfast._scored import OTHER_ROW, Scored
+from holdfast._scored import Scored
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -69,7 +69,10 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
     if index is not None and isinstance(loaded.classifier, Scored):
         other = loaded.classifier.other_rows(points, X)
         if other.any():
-            raise InvalidInputError(f"{name}: row {int(other.argmax())}: {OTHER_ROW}")
+            row = int(other.argmax())
+            raise InvalidInputError(
+                f"{name}: row {row}: {loaded.classifier.why_other(X.iloc[row])}"
+            )
     return Table(loaded, points, pd.RangeIndex(len(points)) if index is None else index)
 
 

@@ -26,6 +26,7 @@ from holdfast.bounds import _balls as balls
 from holdfast.bounds._layers import Layers, activated, forward_error
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.importers import Model, load_model
+from holdfast.importers._model import as_network
 from holdfast.verify._attack import attack
 from holdfast.verify._closed_form import ClosedForm
 from holdfast.verify._deciders import Decider, decider_for, toward
@@ -197,7 +198,10 @@ def radius_of_points(
     decider: Decider
     if isinstance(kind, PlausibleChanges):
         # Without its model, which may be large: the engine is sent to other processes.
-        decider = Engine(model.network, PlausibleChanges(1.0, kind.norm, bool(kind.biases)))
+        decider = Engine(
+            as_network(model.classifier, "changes"),
+            PlausibleChanges(1.0, kind.norm, bool(kind.biases)),
+        )
     else:
         decider = decider_for(model, kind)
     lower, upper = np.empty(n), np.empty(n)

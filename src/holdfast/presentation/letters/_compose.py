@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
-import pandas as pd
 
 from holdfast._dates import read_day
 from holdfast._files import Place
@@ -28,7 +27,7 @@ from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._codec import Rows, differs
 from holdfast.features._describe import PERCENT
 from holdfast.generators import ReasonKind, Recourse
-from holdfast.generators._reasons import Against, against
+from holdfast.generators._reasons import Against
 from holdfast.generators._recourse import check_recourse, sentence_list
 from holdfast.generators._regions import regions_of
 from holdfast.presentation.letters._contents import (
@@ -72,7 +71,6 @@ class LetterOptions(TypedDict, total=False):
     language: str
     templates: Place | None
     certified: bool
-    accepted: pd.DataFrame | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +127,6 @@ class Batch:
         language: str = "en",
         templates: Place | None = None,
         certified: bool = True,
-        accepted: pd.DataFrame | None = None,
     ) -> Batch:
         """The batch of these rows, counted from 0, with what the caller says about all letters of it, checked."""
         check_recourse(recourse, "recourse")
@@ -152,6 +149,10 @@ class Batch:
                 f"expiry: expected one promise for each of the {n} rows, got {len(expiry.radius)}"
             )
         chosen = np.array([given_row(row, n) for row in rows], dtype=np.intp)
+        if np.any(chosen != np.array(rows)):
+            raise InvalidInputError(
+                f"row: expected one of the {n} rows, counted from 0, got {min(rows)}"
+            )
         space = recourse.space
         lines = (
             []
@@ -185,9 +186,15 @@ class Batch:
                 recourse.classifier.predict_index(own.points) == recourse.targets[chosen]
             ),
             broken=broken,
-            against=against(recourse, chosen, accepted),
+            against=[recourse.against[row] for row in chosen.tolist()],
             boxes=_boxes(recourse, chosen.tolist()),
         )
+
+
+def key_of(recourse: Recourse, row: int, key: Any, argument: str) -> str:
+    """What the person in this row quotes in enquiries; of several answers also which."""
+    answer = recourse.answer[row]
+    return one_line(key, argument) + (f" ({answer})" if answer > 1 else "")
 
 
 def one_line(value: Any, argument: str) -> str:

@@ -13,10 +13,12 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from holdfast._files import Place
+from holdfast._files import Place, given_path
+from holdfast._given import check_options, given_list
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators import Recourse
-from holdfast.presentation.letters._compose import Batch, LetterOptions, one_line
+from holdfast.generators._recourse import check_recourse
+from holdfast.presentation.letters._compose import Batch, LetterOptions, key_of
 from holdfast.presentation.letters._letter import Letter, fill_in
 
 MANIFEST = "manifest.csv"
@@ -39,7 +41,7 @@ def letters(
     Parameters
     ----------
     recourse
-        What `explain` returned.
+        What `explain` returned; or `alternatives`, with a letter for each answer: "A-17", "A-17 (2)".
     folder
         A new or empty folder. It is filled beside its place and then moved there.
     keys
@@ -49,7 +51,7 @@ def letters(
         name is left out.
     rows
         Only these rows, counted from 0.
-    sender, subject, date, until, expiry, language, templates, certified, accepted
+    sender, subject, date, until, expiry, language, templates, certified
         As for `write_letter`.
 
     Returns
@@ -59,7 +61,11 @@ def letters(
         `reasons` (the codes of the main reasons, the weightiest first, with a space between). People who have the class
         already get no letter: their `outcome` is "already_accepted".
     """
-    batch = Batch.read(recourse, range(len(recourse)) if rows is None else list(rows), **options)
+    check_options("letters", options, LetterOptions.__annotations__)
+    check_recourse(recourse, "recourse")
+    batch = Batch.read(
+        recourse, range(len(recourse)) if rows is None else given_list(rows, "rows"), **options
+    )
     chosen = batch.rows.tolist()
     if not chosen:
         raise InvalidInputError("rows: expected at least one row, got none")
@@ -135,7 +141,7 @@ def _named(batch: Batch, place: int, key: str, name: str | None) -> Letter:
 
 def _keys(recourse: Recourse, keys: str | Sequence[Any] | None, rows: Sequence[int]) -> list[str]:
     given = list(recourse.factuals.index) if keys is None else _column(recourse, keys, "keys")
-    labels = [one_line(given[row], "keys") for row in rows]
+    labels = [key_of(recourse, row, given[row], "keys") for row in rows]
     twice = [key for key, count in Counter(labels).items() if count > 1]
     if twice:
         raise InvalidInputError(
@@ -177,7 +183,7 @@ def _column(recourse: Recourse, given: str | Sequence[Any], argument: str) -> li
                 f"{argument}: expected one of the columns {list(recourse.factuals.columns)}, got {given!r}"
             )
         return recourse.factuals[given].tolist()
-    values = list(given)
+    values = given_list(given, argument)
     if len(values) != len(recourse):
         raise InvalidInputError(
             f"{argument}: expected one for each of the {len(recourse)} rows, got {len(values)}"
@@ -187,7 +193,7 @@ def _column(recourse: Recourse, given: str | Sequence[Any], argument: str) -> li
 
 def _free_folder(folder: Place) -> tuple[Path, Path]:
     """Where the letters are to be, and a new folder beside it to fill first."""
-    target = Path(folder).absolute()
+    target = given_path(folder, "folder").absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInputError(
             f"{target}: expected a new or empty folder, got one with something in it"

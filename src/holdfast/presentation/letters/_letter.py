@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from html import escape
 from typing import Unpack
 
+from holdfast._given import check_options
 from holdfast.generators import Recourse
-from holdfast.presentation.letters._compose import Batch, LetterOptions, compose, one_line
+from holdfast.presentation.letters._compose import (
+    Batch,
+    LetterOptions,
+    compose,
+    key_of,
+    one_line,
+)
 from holdfast.presentation.letters._contents import LetterContents
 
 
@@ -61,7 +68,7 @@ def write_letter(
     Parameters
     ----------
     recourse, row
-        What `explain` returned, and the row, counted from 0.
+        What `explain` or `alternatives` returned, and the row, counted from 0.
     key
         What the person quotes in enquiries; the row's label in the index if not given.
     name, sender, subject
@@ -78,8 +85,6 @@ def write_letter(
         "en", "de", or one for which the folder `templates` has the words; see `write_templates`.
     certified
         Quote the id of the certificate of what is guaranteed, which is made and checked for this.
-    accepted
-        A table of people to learn from what accepted ones usually have, for the main reasons; see `main_reasons`.
 
     Raises
     ------
@@ -103,8 +108,9 @@ def write_letter(
     >>> [reason.code for reason in letter.contents.reasons]
     ['19', '']
     """
+    check_options("letter", options, LetterOptions.__annotations__)
     batch = Batch.read(recourse, [row], **options)
-    label = one_line(recourse.factuals.index[batch.rows[0]] if key is None else key, "key")
+    label = key_of(recourse, row, recourse.factuals.index[row] if key is None else key, "key")
     return fill_in(batch, 0, label, name)
 
 

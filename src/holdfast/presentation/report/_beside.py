@@ -21,7 +21,6 @@ from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace
 from holdfast.features._describe import NOT_STATED
 from holdfast.generators import Recourse
-from holdfast.generators._reasons import against
 from holdfast.presentation.report._contents import Counted, CounterModel, OtherWay, Person, Value
 
 # More reasons than this are of little help to anyone.
@@ -107,12 +106,10 @@ def values_of(space: FeatureSpace, feature: Feature, numbers: Floats) -> list[Va
     ]
 
 
-def counted(
-    recourse: Recourse, shown: Sequence[Feature], accepted: pd.DataFrame | None
-) -> list[tuple[Counted, ...]]:
+def counted(recourse: Recourse, shown: Sequence[Feature]) -> list[tuple[Counted, ...]]:
     """What counts most against each person, by the place of its column among those that are shown."""
     result = []
-    for mine in against(recourse, np.arange(len(recourse)), accepted):
+    for mine in recourse.against:
         told = []
         for one in mine[:_MOST_REASONS]:
             (usual,) = values_of(recourse.space, one.feature, np.array([one.usual]))
@@ -142,7 +139,7 @@ def chances(recourse: Recourse, points: Floats) -> Floats:
 
 
 def other_ways(
-    recourse: Recourse, others: Mapping[str, Recourse], alternatives: pd.DataFrame | None
+    recourse: Recourse, others: Mapping[str, Recourse], alternatives: Recourse | None
 ) -> list[tuple[OtherWay, ...]]:
     """The other methods' answers, and the further ones that `alternatives` found."""
     result: list[list[OtherWay]] = [[] for _ in range(len(recourse))]
@@ -157,35 +154,20 @@ def other_ways(
     return [tuple(ways) for ways in result]
 
 
-def _add_alternatives(
-    recourse: Recourse, table: pd.DataFrame, result: list[list[OtherWay]]
-) -> None:
+def _add_alternatives(recourse: Recourse, further: Recourse, result: list[list[OtherWay]]) -> None:
     keys = recourse.factuals.index
-    space = recourse.space
-    missing = [name for name in ("answer", "left_alone", *space.names) if name not in table.columns]
-    if missing or not keys.is_unique or not set(table.index) <= set(keys):
+    alone = getattr(further, "left_alone", None)
+    if alone is None or not keys.is_unique or not set(further.factuals.index) <= set(keys):
         raise InvalidInputError(
             "alternatives: expected what `alternatives` returns for the same people, each with a key of their own, got "
-            + (f"no column {missing[0]!r}" if missing else "other or repeated keys")
+            + (type(further).__name__ if alone is None else "other or repeated keys")
         )
-    further = table[table["answer"] > 1]
-    verdicts = further.get(
-        "recourse_verdict", further.get("verdict", pd.Series(None, further.index, dtype=object))
-    )
-    for place, key in enumerate(further.index):
-        row = int(keys.get_loc(key))  # type: ignore[arg-type]  # keys are unique
-        told = space.describe_change(
-            recourse.factuals[list(space.names)].iloc[row], further[list(space.names)].iloc[place]
-        )
-        names = [space.label(name) for name in str(further["left_alone"].iloc[place]).split(", ")]
-        verdict = verdicts.iloc[place]
-        result[row].append(
-            OtherWay(
-                f"leaving {' and '.join(names)} alone",
-                tuple(told),
-                verdict if isinstance(verdict, str) else "",
-            )
-        )
+    told = zip(further.factuals.index, alone, further.advice, further.verdict_names, strict=True)
+    for key, names, advice, verdict in told:
+        if names:
+            labels = " and ".join(map(recourse.space.label, names.split(", ")))
+            row = int(keys.get_loc(key))  # type: ignore[arg-type]  # keys are unique
+            result[row].append(OtherWay(f"leaving {labels} alone", advice, verdict or ""))
 
 
 def certificate_ids(recourse: Recourse, path: Place) -> list[str]:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from holdfast._dates import iso_date
 from holdfast._files import Place
-from holdfast._given import given_number, whole_number
+from holdfast._given import given_list, given_number, whole_number
 from holdfast._network import Network
 from holdfast._progress import progress_bar
 from holdfast.calibration import ChosenDelta
@@ -84,8 +84,7 @@ def gather(
     radii: bool = True,
     counter_models: bool | int = True,
     progress: bool | None = None,
-    accepted: pd.DataFrame | None = None,
-    alternatives: pd.DataFrame | None = None,
+    alternatives: Recourse | None = None,
     retrained: Iterable[object] = (),
     certificates: Place | None = None,
     ledger: Ledger | str | None = None,
@@ -112,6 +111,16 @@ def gather(
     """
     if len(check_recourse(recourse, "recourse")) == 0:
         raise InvalidInputError("recourse: expected at least one person, got none")
+    if recourse.left_alone is not None:
+        alternatives, recourse = alternatives or recourse, recourse.first
+    head = getattr(ledger, "head", ledger)
+    for given, kind, words in (
+        (others, Mapping, "others: expected a mapping from a method's name to its advice"),
+        (retrained, Iterable, "retrained: expected a list of models"),
+        (head, str, "ledger: expected a Ledger, or its head"),
+    ):
+        if given is not None and not isinstance(given, kind):
+            raise InvalidInputError(f"{words}, got {given!r:.80}")
     when = iso_date(date, "date")
     names = _keys(recourse, keys)
     n = len(recourse)
@@ -160,7 +169,7 @@ def gather(
         names,
         measured.lower,
         counters,
-        counted(recourse, shown, accepted),
+        counted(recourse, shown),
         other_ways(recourse, compared, alternatives)
         if compared or alternatives is not None
         else [()] * n,
@@ -188,7 +197,7 @@ def gather(
         title=_TITLE if title is None else str(title),
         date=when,
         facts=facts_of(
-            recourse, name or _UNRECORDED, when, outcome, cost, certificates=proofs, ledger=ledger
+            recourse, name or _UNRECORDED, when, outcome, cost, certificates=proofs, ledger=head
         ),
         promise=tuple(promise_of(recourse, method, measured, known, needed, outcome, refits)),
         delta=None if recourse.changes is None else recourse.changes.size,
@@ -214,7 +223,7 @@ def _counters(
 ) -> tuple[dict[int, CounterModel], list[str]]:
     """The counter-models of the most fragile people, and what is to be said about the others."""
     rows = recourse.answered
-    most = rows.size if wanted is True else whole_number(int(wanted), "counter_models", least=0)
+    most = rows.size if wanted is True else whole_number(wanted or 0, "counter_models", least=0)
     # Where no radius is known, whoever a model in Δ breaks comes first.
     fragility = np.where(np.isnan(radii.upper[rows]), recourse.robust[rows], radii.upper[rows])
     chosen = np.sort(rows[np.argsort(fragility, kind="stable")[:most]])
@@ -390,7 +399,7 @@ def _covers(changes: PlausibleChanges, measured: PlausibleChanges, network: Netw
 
 
 def _keys(recourse: Recourse, keys: Sequence[Any] | pd.Index | None) -> list[str]:
-    given = list(recourse.factuals.index if keys is None else keys)
+    given = given_list(recourse.factuals.index if keys is None else keys, "keys")
     if len(given) != len(recourse):
         raise InvalidInputError(
             f"keys: expected one for each of the {len(recourse)} people, got {len(given)}"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast._given import given_list
 from holdfast._network import Bools, Floats, Ints
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
@@ -76,7 +77,9 @@ def _attributes(recourse: Recourse, groups: Groups) -> dict[Any, pd.Series]:
         for name, values in groups.items():
             columns[name] = _aligned(values, table.index, name)
         return columns
-    names: Iterable[Hashable] = [groups] if isinstance(groups, str) else groups
+    names: Iterable[Hashable] = (
+        [groups] if isinstance(groups, str) else given_list(groups, "groups")
+    )
     for name in names:
         if name not in table.columns:
             raise InvalidInputError(f"groups: expected columns of the people's table, got {name!r}")

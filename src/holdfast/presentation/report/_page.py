@@ -16,9 +16,11 @@ import pandas as pd
 from markupsafe import Markup
 
 from holdfast import _numbers as numbers
-from holdfast._files import Place, check_place, write_text
+from holdfast._files import Place, check_place, given_path, write_text
+from holdfast._given import check_options
 from holdfast._parallel import jobs
 from holdfast.calibration import ChosenDelta
+from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
 from holdfast.presentation.pictures._drawing import may_change
 from holdfast.presentation.report._charts import Scale, radii, survival, trade
@@ -132,8 +134,7 @@ class ReportOptions(TypedDict, total=False):
     radii: bool
     counter_models: bool | int
     progress: bool | None
-    accepted: pd.DataFrame | None
-    alternatives: pd.DataFrame | None
+    alternatives: Recourse | None
     retrained: Iterable[object]
     certificates: Place | None
     ledger: Ledger | str | None
@@ -152,9 +153,9 @@ def report(
     Parameters
     ----------
     recourse
-        What `explain` returned.
+        What `explain` or `alternatives` returned; of the latter the further answers are people's other ways.
     path
-        Where the page goes, in a folder that exists; a page that is there already is replaced.
+        Where the page goes, a name that ends in .html, in a folder that exists; a page that is there is replaced.
     title, name
         The page's heading, and what the method is called.
     outcome
@@ -178,9 +179,6 @@ def report(
         most fragile.
     progress
         Show a progress bar on stderr; by default for long tables if stderr is a terminal.
-    accepted
-        A table of people to learn from what accepted ones have, for what counts against each person: see
-        `main_reasons`.
     alternatives
         What `alternatives` returned for the same people: each person's other ways.
     retrained
@@ -200,8 +198,13 @@ def report(
     pathlib.Path
         The page.
     """
-    target = Path(path)
+    check_options("report", options, ReportOptions.__annotations__)
+    target = given_path(path, "path")
     check_place(target)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInputError(
+            f"path: the report is a web page; expected a name that ends in .html, got {path}"
+        )
     with jobs(n_jobs):
         write_text(render(gather(recourse, page=target, **options)), target)
     return target
