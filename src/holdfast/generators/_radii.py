@@ -86,7 +86,7 @@ def why_no_radius(classifier: Classifier, along: Changes) -> str:
         return "No set of plausible models was stated, and a model known by its scores alone has no other radius."
     if len(classifier.hidden) > 1 and along.norm != np.inf:
         return (
-            f"A certified radius in norm {along.norm:g} takes about two seconds a row with two or more hidden layers, "
+            f"A certified radius in norm {along.norm:g} takes up to two seconds a row with two or more hidden layers, "
             "so none was computed and there is no curve over delta; `certified_radius` computes it for the rows it is "
             "asked for. The verdicts stand."
         )

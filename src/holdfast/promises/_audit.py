@@ -68,7 +68,7 @@ def audit(
     radius
         Also compute, for the promises that are kept, how far the model may move from here before they can break, in
         the unit of each promise: delta in the promise's norm, with or without biases as there, the margin, or the
-        radius of an ellipsoid. It costs more than everything else: about two seconds a promise in a norm other than ∞
+        radius of an ellipsoid. It costs more than everything else: up to two seconds a promise in a norm other than ∞
         with two or more hidden layers.
     batch
         How many promises are read at once.

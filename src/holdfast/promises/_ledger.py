@@ -160,7 +160,7 @@ class Ledger(Shown):
             The probability from which on the model's user says class 1; by default that of the advice.
         radius
             Also compute and record each promise's certified radius, which costs more than its verdict. In a norm other
-            than ∞ with two or more hidden layers none is recorded, since each takes about two seconds.
+            than ∞ with two or more hidden layers none is recorded, since each takes up to two seconds.
         once
             Leave out what is recorded already: the same key, date, terms, class and x'. So an `add` of which one does
             not know whether it came to its end can be repeated; name the date, for tomorrow is another one.

@@ -143,7 +143,8 @@ def certified_radius(
     model, X, target, space, threshold
         As for `certify`.
     norm, biases
-        As for `PlausibleChanges`. In norms 1 and 2 a row takes seconds where there are two or more hidden layers.
+        As for `PlausibleChanges`. In a norm other than ∞ a row takes up to two seconds where there are two or more
+        hidden layers.
     changes
         Another kind of change to measure along, whatever its own size: the largest margin under a `PlausibleShift` or
         an `EnsembleShift`, the largest radius of an `Ellipsoid`.
