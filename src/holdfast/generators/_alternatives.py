@@ -108,7 +108,7 @@ def alternatives(
     first = parts[0]
     advice = recourse_from(
         model, X.iloc[whose], pd.concat([part.counterfactuals for part in parts]).iloc[order],
-        target=first.classifier.classes[first.targets[whose]], changes=changes, space=first.space, reasons=reasons,
+        target=first.classifier.classes[first.targets[whose]], changes=changes, space=first.space, reasons=list(reasons),
         threshold=options.get("threshold"),
     )  # fmt: skip
     return replace(
