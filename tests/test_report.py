@@ -929,7 +929,7 @@ def test_the_page_is_written_whole_and_says_the_same_again(tmp_path, robust, nai
     with pytest.raises(InvalidInputError, match="got a folder"):
         robust.report(tmp_path)
     for path in ("r.pdf", "report", None, 5):
-        with pytest.raises(InvalidInputError, match=f"path: .* ends in .html, got {path}"):
+        with pytest.raises(InvalidInputError, match=f"path: .*expected .*, got {path}"):
             robust.report(path)
     with pytest.raises(
         InvalidInputError, match="baseline: report has no such option; it has alternatives"

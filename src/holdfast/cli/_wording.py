@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 # An argument and its option, where the two have different names.
 _OPTIONS = {
@@ -32,7 +32,7 @@ _OPTIONS = {
 }
 _SCHEMA = "`holdfast schema` writes one from the model and a table"
 # What one would write in Python, and what that is in a shell.
-_PHRASES = {
+_PHRASES: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"pass space=FeatureSpace\.from_pipeline\(pipeline, X_train\)": _SCHEMA,
     r"pass space=FeatureSpace\.from_frame\(X_train, scale='none'\)": _SCHEMA,
     r"ranges=\{'(.*)': \.\.\.\}": r"--range '\1=LOW:HIGH'",

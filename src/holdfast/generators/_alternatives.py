@@ -108,8 +108,8 @@ def alternatives(
     first = parts[0]
     advice = recourse_from(
         model, X.iloc[whose], pd.concat([part.counterfactuals for part in parts]).iloc[order],
-        target=first.classifier.classes[first.targets[whose]], changes=changes, space=first.space, reasons=reasons,
-        threshold=options.get("threshold"),
+        target=first.classifier.classes[first.targets[whose]], changes=changes, space=first.space,
+        reasons=list(reasons), threshold=options.get("threshold"),
     )  # fmt: skip
     return replace(
         advice, generator=generator, data=first.data, left_alone=np.array(alone, dtype=object), lower_bound=lower,

@@ -290,7 +290,7 @@ class Recourse(Shown):
         """Which of its person's answers a row is, counted from 1."""
         alone = np.full(len(self), "") if self.left_alone is None else self.left_alone
         first = pd.Series(alone == "")
-        return first.groupby(first.cumsum()).cumcount().to_numpy(dtype=np.intp) + 1
+        return np.asarray(first.groupby(first.cumsum()).cumcount() + 1, dtype=np.intp)
 
     @property
     def first(self) -> Recourse:
