@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast import checker
 from holdfast._files import Document
 from holdfast._given import row_words
 from holdfast._network import Bools, Ints
@@ -21,7 +20,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators._base import Generator
 from holdfast.generators._candidates import read_candidates
 from holdfast.importers import Model
-from holdfast.verify._fingerprint import fingerprint, leave_out
+from holdfast.verify._fingerprint import fingerprint, leave_out, sha256
 
 if TYPE_CHECKING:
     from holdfast.generators._recourse import Recourse
@@ -69,8 +68,8 @@ def record_of(
         "model": fingerprint(classifier),
         "threshold": list(threshold) if isinstance(threshold, tuple) else threshold,
         "target": model.classifier.classes[np.unique(targets)].tolist(),
-        "space": checker.space_sha256(space.to_dict()),
-        "changes": checker.sha256(changes.bare.to_dict()),
+        "space": sha256(space.to_dict(notes=False)),
+        "changes": sha256(changes.bare.to_dict()),
     }
 
 
@@ -161,7 +160,7 @@ def marks_of(recourse: Recourse) -> list[str]:
         return [""] * len(recourse)
     classifier, threshold = recourse.model.recorded
     about = [recourse.changes.to_dict(), fingerprint(classifier), threshold]
-    text = checker.canonical(about).encode()
+    text = sha256(about).encode()
     parts = np.column_stack([recourse.people.points, recourse.points, recourse.targets])
     # A letter before it keeps a table's reader from taking it for a number.
     return [
