@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast import checker
 from holdfast._files import Document
 from holdfast._given import row_words
 from holdfast._network import Bools, Ints
@@ -21,7 +20,7 @@ from holdfast.features import FeatureSpace
 from holdfast.generators._base import Generator
 from holdfast.generators._candidates import read_candidates
 from holdfast.importers import Model
-from holdfast.verify._fingerprint import fingerprint, leave_out
+from holdfast.verify._fingerprint import fingerprint, leave_out, sha256
 
 if TYPE_CHECKING:
     from holdfast.generators._recourse import Recourse
@@ -69,8 +68,8 @@ def record_of(
         "model": fingerprint(classifier),
         "threshold": list(threshold) if isinstance(threshold, tuple) else threshold,
         "target": model.classifier.classes[np.unique(targets)].tolist(),
-        "space": checker.space_sha256(space.to_dict()),
-        "changes": checker.sha256(changes.bare.to_dict()),
+        "space": sha256(space.to_dict(notes=False)),
+        "changes": sha256(changes.bare.to_dict()),
     }
 
 
@@ -134,23 +133,25 @@ def stated(recourse: Recourse, changes: Changes | None, marks: Any = None) -> Re
     chance = changes and changes.chance
     if not chance or recourse.changes is None or not recourse.found.any():
         return recourse
-    own = recourse.changes.calibrated(chance)
-    told, reasons = replace(recourse, changes=own, measured=recourse.found), []
+    own, n = recourse.changes.calibrated(chance), int(recourse.found.sum())
+    told, why = replace(recourse, changes=own, measured=recourse.found), ""
     if recourse.generator is None:
         like = np.array(marks_of(told), dtype=object) == np.asarray(marks, dtype=object)
-        reasons = ["the table does not say that it was stated of these rows"] * (not like.any())
+        of = "the table does not say that it was stated of these rows"
     else:
-        asked = (recourse.model, recourse.space, recourse.targets)
-        reasons = misfits(recourse.generator, own, *asked)
-        like = ~_unlike(recourse, chance.record["people"]) if not reasons else ~recourse.found  # type: ignore[index]
-    odd = recourse.found & ~like
-    if reasons:
-        leave_out("chance", "; ".join(reasons), "risk_calibrated")
-    elif odd.any():
-        row = row_words(int(odd.argmax()), recourse.factuals.index)
-        whom = f"chance of {int(odd.sum())} of {int(recourse.found.sum())} people, such as {row},"
-        leave_out(whom, "they are plainly unlike those of whom it was measured", "risk_calibrated")
-    return recourse if odd[recourse.found].all() else replace(told, measured=recourse.found & like)
+        why = "; ".join(misfits(recourse.generator, own, told.model, told.space, told.targets))
+        like = ~told.found if why else ~_unlike(told, (chance.record or {})["people"])
+        of = why or "they are plainly unlike those of whom it was measured"
+    odd = told.found & ~like
+    if odd.any():
+        row = row_words(int(odd.argmax()), told.factuals.index)
+        whom = (
+            f"chance of {int(odd.sum())} of {n} people, such as {row},"
+            if odd.sum() < n
+            else "chance"
+        )
+        leave_out(whom, of, "risk_calibrated")
+    return recourse if odd.sum() == n else replace(told, measured=told.found & like)
 
 
 def marks_of(recourse: Recourse) -> list[str]:
@@ -159,7 +160,7 @@ def marks_of(recourse: Recourse) -> list[str]:
         return [""] * len(recourse)
     classifier, threshold = recourse.model.recorded
     about = [recourse.changes.to_dict(), fingerprint(classifier), threshold]
-    text = checker.canonical(about).encode()
+    text = sha256(about).encode()
     parts = np.column_stack([recourse.people.points, recourse.points, recourse.targets])
     # A letter before it keeps a table's reader from taking it for a number.
     return [

@@ -1,4 +1,7 @@
-"""What a model is known by, whatever it was read from."""
+"""What a model is known by, whatever it was read from.
+
+The checker is imported when it is called, so that it also runs as a module of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import warnings
 
 import joblib
 
-from holdfast import checker
 from holdfast._classifier import Classifier
 from holdfast._files import Document
 from holdfast._network import Network
@@ -16,7 +18,6 @@ from holdfast._trees import TreeEnsemble, steps_digest
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastWarning, UnsupportedModelError
 from holdfast.importers import Model
-from holdfast.verify._exact import parameters
 
 
 def fingerprint(classifier: Classifier) -> str:
@@ -25,6 +26,9 @@ def fingerprint(classifier: Classifier) -> str:
     Of a function the content is its name: a service that changes behind it keeps its fingerprint. What cannot be
     pickled is "unknown".
     """
+    from holdfast import checker
+    from holdfast.verify._exact import parameters
+
     if isinstance(classifier, Network):
         known = parameters(classifier)
         return checker.PlainModel(
@@ -39,6 +43,13 @@ def fingerprint(classifier: Classifier) -> str:
     except Exception:
         return "unknown"
     return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
+
+
+def sha256(value: object) -> str:
+    """The hash of plain data, as a certificate file has it."""
+    from holdfast import checker
+
+    return checker.sha256(value)
 
 
 def known_of(model: Model, changes: Changes, why: str) -> Changes:
@@ -70,6 +81,8 @@ def leave_out(what: str, why: str, again: str) -> None:
 
 def recorded_trees(classifier: Classifier) -> Document | None:
     """Trees in full, with the hash of steps before them; None for others, or where no hash says all of these."""
+    from holdfast import checker
+
     if not isinstance(classifier, TreeEnsemble):
         return None
     before = classifier.score.before
