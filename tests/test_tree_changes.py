@@ -359,6 +359,34 @@ def test_categories_in_an_array_are_known_by_scores_alone():
         _robust(model, X, hf.TreeChanges(leaves=0.001))
 
 
+def test_lightgbm_with_categories_is_read_after_a_refit_on_rows_in_which_columns_are_constant():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({
+        "a": rng.normal(size=300), "job": pd.Categorical(rng.choice(["x", "y", "z"], 300)),
+        "k": rng.integers(0, 3, 300).astype(float), "flag": pd.Categorical(rng.choice(["no", "yes"], 300)),
+    })  # fmt: skip
+    y = (X["a"] + (X["job"] == "x") + (X["flag"] == "yes") > 0.8).astype(int)
+    options = {
+        "n_estimators": 5,
+        "min_data_per_group": 5,
+        "cat_smooth": 1,
+        "verbose": -1,
+        "n_jobs": 1,
+    }
+    model = lightgbm.LGBMClassifier(**options).fit(X, y)
+    today = hf.load_model(model).classifier
+    assert (today.forest.category >= 0).any()
+    # A number that is constant, a category that is, and both.
+    for rows in (X["k"] == 1, X["flag"] == "no", (X["k"] == 1) & (X["flag"] == "no")):
+        later = model.booster_.refit(X[rows], y[rows])
+        assert "none" in later.model_to_string()
+        refit = hf.load_model(later).classifier
+        assert refit.score.labels == today.score.labels
+        assert refit.forest.same_structure(today.forest)
+        assert refit.reads_like(today)
+        np.testing.assert_array_equal(refit.score(X)[:, 0], later.predict(X, raw_score=True))
+
+
 def test_categories_that_may_be_anyones_are_known_by_scores_alone():
     rng = np.random.default_rng(0)
     a, c = rng.normal(size=300), rng.choice([1.0, 2.0, 3.0], 300)
@@ -368,7 +396,7 @@ def test_categories_that_may_be_anyones_are_known_by_scores_alone():
     model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1, min_data_per_group=5)
     model.fit(X, y, categorical_feature=["k", "c"])
     space = hf.FeatureSpace.from_frame(X, scale="none")
-    with pytest.raises(InvalidInputError, match="categorical split column"):
+    with pytest.raises(InvalidInputError, match="make the two the same columns"):
         _robust(model, X, hf.TreeChanges(leaves=0.001), space=space)
 
 
