@@ -122,7 +122,7 @@ class CalibratedDelta(ChosenDelta):
         else:
             promise = (
                 f"delta = {self.shown}: {whole}; the next retraining stays within it with probability at least "
-                f"{self.guaranteed:.3g}, if it is exchangeable with these"
+                f"{math.floor(1e3 * self.guaranteed + 1e-9) / 1e3:g}, if it is exchangeable with these"
             )
         return "; ".join([promise, *self.caveats])
 
