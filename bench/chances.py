@@ -251,8 +251,8 @@ def rows(rng: Rng, *, share: float, new: bool) -> Run:
     today = LogisticRegression().fit(X, y)
     seeds = rng.integers(0, 2**31, 2).tolist()
     judges = hf.retrain(today, X, y, how="complete", n=20, share=share, seed=seeds[0])
-    again = partial(hf.retrain, today, X, y, how="complete", n=NEXT, share=share, seed=seeds[1])
-    later = [LogisticRegression().fit(*drawn()) for _ in range(NEXT)] if new else again()
+    again = partial(hf.retrain, today, X, y, how="complete", n=5, share=share, seed=seeds[1])
+    later = [LogisticRegression().fit(*drawn()) for _ in range(5)] if new else again()
     people = X[today.predict(X) == 0][:6]
     return promised(today, people, judges, list(later), hf.RNCE(X), (0.0, 0.1, 0.2, 0.4, 0.8))
 
@@ -579,10 +579,12 @@ def main() -> int:
             if task[2] == runs:
                 judged = judge(found[task[0]])
                 violated += sum(one.verdict == "VIOLATED" for one in judged)
-                lines += [row(task[0], one) for one in judged] or [
+                new = [row(task[0], one) for one in judged] or [
                     [task[0], str(runs), "0.00", *"-----"]
                 ]
-                print(f"{time.monotonic() - began:5.0f} s", *lines[-1], file=sys.stderr, flush=True)
+                lines += new
+                for told in new:
+                    print(f"{time.monotonic() - began:5.0f} s", *told, file=sys.stderr, flush=True)
     publish([Table("Stated chances, simulated", COLUMNS, lines)], "", None, 190)
     return int(violated > 0)
 

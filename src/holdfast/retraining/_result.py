@@ -166,16 +166,14 @@ class RetrainedModels(Shown, Sequence[Any]):
 
 def leaf_moves(pairs: Sequence[tuple[Any, Any]]) -> Floats | None:
     """How far each leaf moves from one model to the other, (pairs, leaves); None where that is no question."""
-    if not pairs or not all(isinstance(one, TreeEnsemble) for pair in pairs for one in pair):
+    every = [one for pair in pairs for one in pair]
+    if not every or not all(isinstance(one, TreeEnsemble) for one in every):
         return None
-    forests = [(before.forest, after.forest) for before, after in pairs]
-    first = forests[0][0]
-    if not all(first.same_structure(one) for pair in forests for one in pair):
+    first = every[0].forest
+    if not all(first.same_structure(one.forest) for one in every):
         return None
-    moves = [
-        np.abs(after.values - before.values)[first.leaves].max(axis=1) for before, after in forests
-    ]
-    return np.array(moves)
+    moves = [after.forest.values - before.forest.values for before, after in pairs]
+    return np.array(np.abs(moves)[:, first.leaves].max(axis=2))
 
 
 def copies(classifiers: Sequence[Any]) -> list[str]:
