@@ -84,10 +84,11 @@ class RetrainedModels(Shown, Sequence[Any]):
             "complete": "trained from scratch",
             "incremental": "fine-tuned",
             "refit": "refitted",
+            "continue": "trained further",
         }
         size = "half" if self.share == 0.5 else f"{self.share:.0%}"
         drawn = f" on rows drawn with replacement, {size} as many"
-        return ways.get(self.how, "trained on other rows") + drawn * self.bootstrap
+        return ways.get(self.how, "trained without some rows") + drawn * self.bootstrap
 
     @property
     def caveats(self) -> list[str]:
