@@ -64,14 +64,11 @@ def test_incremental_is_a_statistic_of_parameter_distances(perceptron, new):
 
 @pytest.mark.parametrize("norm", [1.0, 2.0, math.inf])
 def test_the_largest_distance_has_every_model_inside_in_exact_arithmetic(perceptron, new, norm):
-    for per_layer in (False, True):
-        found = delta_incremental(
-            perceptron, *new, n=4, statistic="max", norm=norm, per_layer=per_layer
-        )
-        assert found.inside == 4
-        layers = found.evidence.filter(like="layer_").to_numpy()
-        expected = layers.max(axis=0) if per_layer else np.linalg.norm(layers, norm, axis=1).max()
-        np.testing.assert_allclose(found.delta, expected, rtol=1e-11)
+    found = delta_incremental(perceptron, *new, n=4, statistic="max", norm=norm)
+    assert found.inside == 4
+    layers = found.evidence.filter(like="layer_").to_numpy()
+    expected = np.linalg.norm(layers, norm, axis=1).max()
+    np.testing.assert_allclose(found.delta, expected, rtol=1e-11)
 
 
 def test_several_shares_give_a_curve_and_delta_is_that_of_one(perceptron, new):
@@ -200,8 +197,14 @@ def test_draws_that_share_rows_are_said_to(perceptron, new):
             str(delta_calibrated(one, coverage=0.8, confidence=confidence))
             for one in (apart, drawn)
         ]
-        assert ["further draws from the same rows only" in one for one in said] == [False, True]
+        assert ["other draws of the same rows only" in one for one in said] == [False, True]
     assert "share rows" not in str(delta_calibrated(apart.distances(), coverage=0.8))
+
+
+def test_copies_are_said_to_be_no_evidence():
+    today, later = (hf.Network([[[1.0]]], [[bias]]) for bias in (0.0, 0.5))
+    said = str(delta_calibrated([later] * 9, origin=today, coverage=0.9))
+    assert said.endswith("only 1 of these 9 models are distinct")
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 9, 10, 19, 20, 99, 100, 333])
@@ -286,12 +289,31 @@ def test_per_layer_radii_are_the_shape_times_a_ranked_ratio():
         delta_calibrated(layers[:9], coverage=0.9, shape="layer")
 
 
-def test_a_layer_that_never_moves_gets_radius_zero_and_one_that_starts_to_is_refused():
+def test_a_layer_that_never_moves_has_a_quarter_of_the_largest_radius():
     layers = np.column_stack([np.arange(1.0, 13.0), np.zeros(12)])
-    assert delta_calibrated(layers, coverage=0.5, shape="layer").delta[1] == 0.0
-    layers[-6:, 1] = 1.0
-    with pytest.raises(InvalidInputError, match="calibrate one radius for all parameters"):
-        delta_calibrated(layers, coverage=0.8, shape="layer")
+    large, small = delta_calibrated(layers, coverage=0.5, shape="layer").delta
+    assert small == pytest.approx(large / 4)
+    # What starts to move in the ranked retrainings is in their ratios.
+    layers[-6:, 1] = 100.0
+    assert delta_calibrated(layers, coverage=0.8, shape="layer").delta[1] == pytest.approx(100.0)
+    # Nothing moved in those that give the shape: one radius for all.
+    layers[:3] = 0.0
+    assert len(set(delta_calibrated(layers, coverage=0.8, shape="layer").delta)) == 1
+
+
+@pytest.mark.parametrize("confidence", [None, 0.6])
+@pytest.mark.parametrize(("n", "moving"), [(5, 0.3), (12, 0.1)])
+def test_a_part_that_rarely_moves_is_covered_as_often_as_stated_among_those_that_get_radii(
+    n, moving, confidence
+):
+    rng, runs, n = np.random.default_rng(1), 1200, n if confidence is None else n + 12
+    moves = rng.exponential(size=(runs, n + 1, 3))
+    moves[:, :, 2] *= rng.random((runs, n + 1)) < moving
+    asked = {"coverage": 0.8, "confidence": confidence, "shape": "layer"}
+    found = [delta_calibrated(history[:-1], **asked) for history in moves]
+    inside = [(one[-1] <= made.delta).all() for one, made in zip(moves, found, strict=True)]
+    stated = found[0].guaranteed
+    assert np.mean(inside) >= stated - 3 * math.sqrt(stated * (1 - stated) / runs)
 
 
 def moved_networks(rng, n):
@@ -330,14 +352,17 @@ def test_a_radius_for_each_parameter_is_a_shape_times_a_ranked_ratio():
     assert inside == (ratios <= 1.0).tolist()
     assert sum(inside[6:]) == found.rank
     assert sorted(ratios[6:])[found.rank - 1] == pytest.approx(1.0)
-    # The last bias never moved; whatever may move may move both ways, further where it did.
-    assert not found.biases[1].any()
+    # The last bias never moved and has the floor; whatever may move may move both ways, further where it did.
+    assert (found.biases[1] == min(part.min() for part in (*found.delta, *found.biases))).all()
+    assert found.biases[1].min() > 0.0
     for part, weight in zip(found.delta, today.weights, strict=True):
         assert part.shape == (2, *weight.shape)
         assert (part > 0.0).all()
     moves = np.array([network.weights[0] - today.weights[0] for network in networks[:6]])
     down, up = found.delta[0]
-    assert ((up > down) == (moves.max(axis=0) > -moves.min(axis=0)).clip(0)).all()
+    free = np.minimum(up, down) > found.biases[1].min()
+    assert free.any()
+    assert ((up > down) == (moves.max(axis=0) > -moves.min(axis=0)))[free].all()
     # Parameters that hardly move do not get the radius of those that do.
     assert down.max() / down.min() > 5.0
     assert found.shown in str(found)

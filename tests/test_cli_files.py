@@ -5,6 +5,7 @@ import re
 import warnings
 
 import joblib
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -340,6 +341,29 @@ def test_delta_by_retraining_and_from_a_history(files, lender):
         f"delta {later} --origin model.pkl --trust-pickle --coverage 0.8 --norm 2 --out h.json",
     )
     assert json.loads((files / "h.json").read_text()) == json.loads((files / "d.json").read_text())
+
+
+def test_refits_of_trees_give_leaf_radii_in_the_shell(files, lender):
+    table, _ = lender
+    X, y = table[["income", "age"]], (table["paid"] == "good").astype(int)
+    model = lightgbm.LGBMClassifier(n_estimators=4, num_leaves=5, verbose=-1, n_jobs=1).fit(X, y)
+    joblib.dump(model, files / "trees.pkl")
+    model.booster_.save_model(files / "lgb.txt")
+    months = [model.booster_.refit(X[i::6], y[i::6]) for i in range(6)]
+    for i, month in enumerate(months):
+        month.save_model(files / f"refit{i}.txt")
+    X.assign(good=y).to_csv(files / "trees.csv", index=False)
+    later = " ".join(f"refit{i}.txt" for i in range(6))
+    asked = f"delta --origin lgb.txt {later} --coverage 0.8 --out leaves.json --data trees.csv --label good"
+    expected = hf.delta_calibrated(months, origin=model, coverage=0.8, X=X)
+    assert str(expected) in run(files, asked)
+    assert json.loads((files / "leaves.json").read_text()) == expected.changes.to_dict()
+    by_us = "delta --model trees.pkl --trust-pickle --data trees.csv --label good --coverage 0.8"
+    assert "by leaf: number 4 of 4 ratios" in run(files, f"{by_us} --how refit --out r.json")
+    assert "expected 'refit', 'continue'" in run(files, by_us, code=2)
+    assert "leave them out for trees" in run(
+        files, f"delta --origin lgb.txt {later} --norm 2", code=2
+    )
 
 
 def test_risk_gives_a_chance_that_goes_through_the_shell(files):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -319,3 +320,28 @@ def test_a_missing_value_may_be_stated_as_what_stood_for_it() -> None:
         assert np.array_equal(points, point)
     kept = space.encode(people.head(1))
     assert np.array_equal(space.settle(kept, people.head(1))[0], kept)
+
+
+@pytest.mark.parametrize("encode", ["ordinal", "onehot-dense"])
+def test_a_column_that_is_left_with_one_bin_does_not_matter(encode):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=300), "late": rng.random(300) < 0.02, "age": 3.0})
+    X["late"] = X["late"].astype(float)
+    X["rare"] = 40.0 * X["late"] + 1.0
+    bins = KBinsDiscretizer(encode=encode, **BINS)
+    pipeline = make_pipeline(bins, LogisticRegression())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pipeline.fit(X, X["a"] > 0.2)
+    assert bins.n_bins_[1:].tolist() == [1, 1, 1]
+    space = hf.FeatureSpace.from_pipeline(pipeline, X)
+    other = X.assign(late=1.0 - X["late"], age=-7.0, rare=1e6)
+    np.testing.assert_array_equal(space.encode(other), bins.transform(other))
+    denied = other[~pipeline.predict(other)].head(9)
+    options = {"target": True, "changes": hf.PlausibleChanges(0.01), "space": space}
+    for generator in (hf.Closest(), hf.RNCE(X), hf.generators.MCE()):
+        advice = hf.explain(pipeline, denied, generator=generator, **options)
+        assert advice.robust.all() or isinstance(generator, hf.generators.MCE)
+        assert pipeline.predict(advice.counterfactuals).all()
+        # What the model cannot see stays as it is.
+        assert (advice.counterfactuals[["late", "age"]] == denied[["late", "age"]]).all(axis=None)

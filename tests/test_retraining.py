@@ -1,13 +1,17 @@
 """Retrained models: from the right rows, with the right seeds, by the trainer that each model needs."""
 
+import itertools
 import pickle
 from dataclasses import dataclass
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import xgboost
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier
@@ -15,6 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
 import holdfast as hf
+from holdfast.changes import parameter_distance
 from holdfast.errors import InvalidInputError
 from holdfast.retraining import layer_distances, retrain
 from holdfast.retraining._logistic import BATCH, LEARNING_RATE
@@ -45,7 +50,7 @@ LINE = hf.Network([np.zeros((1, 4))], [[0.0]])
 
 
 @pytest.mark.parametrize(
-    ("how", "rows"), [("incremental", 20), ("complete", 500), ("leave_one_out", 297)]
+    ("how", "rows"), [("incremental", 20), ("complete", 250), ("leave_one_out", 297)]
 )
 def test_each_way_learns_from_its_rows(how, rows):
     (X, y), (X_new, y_new) = table(300), table(200, seed=1)
@@ -56,7 +61,9 @@ def test_each_way_learns_from_its_rows(how, rows):
     old_share = {"incremental": 0.0, "complete": 300 / 500, "leave_one_out": 1.0}[how]
     for network in result.networks:
         expected = 0.5 + 10.0 * (1 - old_share)
-        np.testing.assert_allclose(network.weights[0], expected, atol=0.25)
+        # Rows that are drawn with replacement are not half and half.
+        near = 1.0 if how == "complete" else 0.25
+        np.testing.assert_allclose(network.weights[0], expected, atol=near)
 
 
 def test_the_rows_of_a_run_are_drawn_without_repeats_and_a_larger_share_adds_to_them():
@@ -129,13 +136,67 @@ def test_today_is_left_alone(perceptron):
 
 def test_from_scratch_is_a_fit_with_the_same_settings_and_another_seed(perceptron):
     X, y = table(120, seed=4)
-    result = retrain(perceptron, X, y, how="complete", n=2)
+    result = retrain(perceptron, X, y, how="complete", n=2, bootstrap=False)
     for seed, network in zip(result.seeds, result.networks, strict=True):
         by_hand = MLPClassifier(
             (5, 3), max_iter=500, batch_size=32, learning_rate_init=0.01, random_state=seed
         )
         assert network == hf.load_network(by_hand.fit(X, y))
     assert result.networks[0] != result.networks[1]
+
+
+BOOSTED = {
+    "LightGBM": lambda: lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1),
+    "XGBoost": lambda: xgboost.XGBClassifier(n_estimators=5, n_jobs=1),
+    "histograms": lambda: HistGradientBoostingClassifier(max_iter=5),
+}
+
+
+@pytest.mark.parametrize("name", BOOSTED)
+def test_from_scratch_draws_rows_anew_so_that_models_are_no_copies(name):
+    X, y = table(200)
+    model = BOOSTED[name]().fit(X, y)
+    drawn = retrain(model, X, y, how="complete", n=4)
+    scores = [one.predict_proba(X)[:, 1].tolist() for one in drawn]
+    assert all(a != b for a, b in itertools.combinations(scores, 2))
+    assert (drawn.n_rows, drawn.share) == (100, 0.5)
+    assert "distinct" not in repr(drawn)
+    copies = retrain(model, X, y, how="complete", n=4, bootstrap=False)
+    assert copies.n_rows == 200
+    assert "only 1 of these 4 models are distinct" in repr(copies)
+    assert retrain(model, X, y, how="complete", n=2, share=1.0).n_rows == 200
+
+
+def test_half_as_many_rows_drawn_with_replacement_imitate_as_many_new_rows():
+    """The variance of a mean of new rows around today's is 2 / n, and so is that of these draws; of all rows, 1 / n."""
+    moves = {0.5: [], 1.0: [], "new": []}
+    for seed in range(40):
+        rows = np.random.default_rng(seed).normal(size=(200, 1))
+        model = hf.Network([[[rows[:100].mean()]]], [[0.0]])
+        mean = Mean()
+        for share in (0.5, 1.0):
+            made = retrain(
+                model,
+                rows[:100],
+                np.arange(100) % 2,
+                how="complete",
+                n=10,
+                share=share,
+                retrain=mean,
+            )
+            moves[share] += [parameter_distance(made.today, one) ** 2 for one in made.networks]
+        moves["new"].append((rows[:100].mean() - rows[100:].mean()) ** 2)
+    new, half, whole = (100 * np.mean(moves[way]) for way in ("new", 0.5, 1.0))
+    assert half == pytest.approx(2.0, abs=0.4)
+    assert whole == pytest.approx(1.0, abs=0.2)
+    assert new == pytest.approx(2.0, abs=1.0)
+
+
+class Mean:
+    """A trainer whose one weight is the mean of its rows."""
+
+    def __call__(self, model, X, y, seed):
+        return hf.Network([[[float(X.mean())]]], [[0.0]])
 
 
 def test_distances_are_parameter_distances(perceptron):
@@ -225,7 +286,7 @@ def test_a_search_gives_way_to_the_model_it_found():
         {"logisticregression__C": [1.0]},
         cv=2,
     )
-    result = retrain(search.fit(X, y), X, y, how="complete", n=1)
+    result = retrain(search.fit(X, y), X, y, how="complete", n=1, bootstrap=False)
     assert isinstance(result[0], Pipeline)
     assert result.distances()[0] < 1e-3
 
@@ -247,6 +308,7 @@ def test_named_columns_and_a_space_come_through_without_warnings():
         y,
         how="complete",
         n=1,
+        bootstrap=False,
         space=space,
         retrain=lambda m, X, y, seed: seen.append(X) or m,
     )
@@ -345,6 +407,11 @@ BAD = {
         {"retrain": lambda model, X, y, seed: None},
         "^retrain: expected the function to return the retrained model, got NoneType",
     ),
+    "a share of no draw": (
+        {"how": "leave_one_out", "share": 0.5},
+        "share: expected none for how='leave_one_out'",
+    ),
+    "nothing to draw": ({"bootstrap": True}, "bootstrap: expected none for how='incremental'"),
     "lbfgs": (
         {"model": MLPClassifier((2,), solver="lbfgs", max_iter=1000, random_state=0).fit(X, Y)},
         "solver='lbfgs'; pass retrain=",

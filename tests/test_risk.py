@@ -392,13 +392,16 @@ def test_what_retrain_made_says_how_and_from_which_rows(loans):
     X, y = loans
     space = hf.FeatureSpace.from_frame(X)
     today = LogisticRegression().fit(space.encode(X), y)
-    later = hf.retrain(today, space.encode(X), y, how="leave_one_out", n=12, seed=1)
+    later = hf.retrain(today, space.encode(X), y, how="complete", n=12, seed=1)
     found = hf.risk_calibrated(
         today, X[:40], target="yes", retrained=later, generator=hf.RNCE(X), space=space, coverage=0.5,
         settings=[0.0, 1.0],
     )  # fmt: skip
-    assert "trained" in str(found)
-    assert "these share rows with each other" in str(found)
+    assert "trained from scratch on rows drawn with replacement, half as many" in str(found)
+    assert "imitate as many new rows" in str(found)
+    other = hf.retrain(today, space.encode(X), y, how="complete", n=2, share=1.0)
+    assert "other draws of the same rows" in other.caveats[0]
+    assert "100% as many" in other.made
 
 
 def test_losses_that_never_fall_are_an_outcome_that_says_what_was_reached():

@@ -282,8 +282,65 @@ def test_refits_keep_the_structure_and_give_each_leaf_a_radius() -> None:
         assert [one.forest.n_trees for one in further.classifiers] == [8, 8]
         with pytest.raises(InvalidInputError, match="kept their structure"):
             hf.delta_calibrated(further, coverage=0.5)
+        # Trees say how far their leaves moved; and what to do where they cannot be fine-tuned.
+        assert "today's trees with leaves moved by up to" in repr(refits)
+        assert "trees of another structure" in repr(further)
+        with pytest.raises(InvalidInputError, match="expected 'refit', 'continue', 'complete' or"):
+            hf.retrain(model, X, y, how="incremental")
+        for ignored in ({"shape": "parameter"}, {"shape": "uniform"}, {"norm": 2.0}):
+            with pytest.raises(InvalidInputError, match="shape, norm: leave them out for trees"):
+                hf.delta_calibrated(refits, coverage=0.5, **ignored)
     with pytest.raises(InvalidInputError, match="XGBClassifier or an LGBMClassifier"):
         hf.retrain(MODELS["a tree"][0](2), X, y, how="refit")
+
+
+def test_a_history_of_refitted_trees_gives_each_leaf_a_radius(tmp_path: Path) -> None:
+    X, y = FULL[NUMBERS], Y[2]
+    model = lightgbm.LGBMClassifier(n_estimators=5, num_leaves=6, verbose=-1, n_jobs=1).fit(X, y)
+    parts = [np.arange(i, N, 12) for i in range(12)]
+    months = [model.booster_.refit(X.iloc[rows], y[rows], decay_rate=0.98) for rows in parts]
+    for i, month in enumerate(months):
+        month.save_model(tmp_path / f"{i:02d}.txt")
+    files = sorted(tmp_path.glob("*.txt"))
+    found = hf.delta_calibrated(months, origin=model, coverage=0.8, X=X)
+    today, moves = hf.load_model(model).classifier, found.evidence["distance"]
+    kept = [found.changes.contains(today, hf.load_model(month).classifier) for month in months]
+    assert sum(kept[-found.n_ranked :]) == found.rank
+    values = [hf.load_model(month).classifier.forest.values for month in months]
+    assert moves.tolist() == [float(np.abs(one - today.forest.values).max()) for one in values]
+    robust = hf.certify(model, X[model.predict(X) == 1], 1, found.changes).robust
+    said = f"{robust.sum()} of {len(robust)} rows that today's model gives 1 bear radii of up to"
+    assert said in str(found)
+    assert "use risk_calibrated" not in str(found)
+    by_file = hf.delta_calibrated(files, origin=model, coverage=0.8, X=X)
+    assert by_file.changes == found.changes
+    # In the order of their use, each the retraining of the one before: the last is today's.
+    chain = [model.booster_]
+    for rows in parts:
+        chain.append(chain[-1].refit(X.iloc[rows], y[rows], decay_rate=0.0))
+    far = hf.delta_calibrated(chain, coverage=0.8, X=X)
+    assert len(far.evidence) == 12
+    last = hf.load_model(chain[-1])
+    accepted = X[last.classifier.predict(X) == 1]
+    assert not hf.certify(last, accepted, 1, far.changes).robust.any()
+    radii = hf.certified_radius(last, accepted, 1, changes=far.changes).lower
+    largest = far.changes.leaves.max()
+    said = f"0 of {len(accepted)} rows that today's model gives 1 bear radii of up to {largest:.2g}"
+    assert f"{said}, half of them {np.median(radii) * largest:.2g}: use risk_cal" in str(far)
+    # What cannot be compared is named by its number, and why.
+    other = lightgbm.LGBMClassifier(n_estimators=5, num_leaves=6, verbose=-1).fit(X[::2], y[::2])
+    for bad, said in (
+        (other, r"others in retraining 3; risk_calibrated takes any"),
+        (
+            lambda table: np.zeros(len(table)),
+            r"retraining 3 \(the model is known by its scores alone\)",
+        ),
+        (tmp_path / "none.txt", "model 3: .*none.txt"),
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            hf.delta_calibrated([*months[:2], bad, *months[3:]], origin=model, coverage=0.8)
+    with pytest.raises(InvalidInputError, match="X: expected none except for trees"):
+        hf.delta_calibrated([0.1] * 9, coverage=0.8, X=X)
 
 
 def test_a_row_without_a_value_is_certified_where_the_trees_know_where_it_goes() -> None:
@@ -359,6 +416,34 @@ def test_categories_in_an_array_are_known_by_scores_alone():
         _robust(model, X, hf.TreeChanges(leaves=0.001))
 
 
+def test_lightgbm_with_categories_is_read_after_a_refit_on_rows_in_which_columns_are_constant():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({
+        "a": rng.normal(size=300), "job": pd.Categorical(rng.choice(["x", "y", "z"], 300)),
+        "k": rng.integers(0, 3, 300).astype(float), "flag": pd.Categorical(rng.choice(["no", "yes"], 300)),
+    })  # fmt: skip
+    y = (X["a"] + (X["job"] == "x") + (X["flag"] == "yes") > 0.8).astype(int)
+    options = {
+        "n_estimators": 5,
+        "min_data_per_group": 5,
+        "cat_smooth": 1,
+        "verbose": -1,
+        "n_jobs": 1,
+    }
+    model = lightgbm.LGBMClassifier(**options).fit(X, y)
+    today = hf.load_model(model).classifier
+    assert (today.forest.category >= 0).any()
+    # A number that is constant, a category that is, and both.
+    for rows in (X["k"] == 1, X["flag"] == "no", (X["k"] == 1) & (X["flag"] == "no")):
+        later = model.booster_.refit(X[rows], y[rows])
+        assert "none" in later.model_to_string()
+        refit = hf.load_model(later).classifier
+        assert refit.score.labels == today.score.labels
+        assert refit.forest.same_structure(today.forest)
+        assert refit.reads_like(today)
+        np.testing.assert_array_equal(refit.score(X)[:, 0], later.predict(X, raw_score=True))
+
+
 def test_categories_that_may_be_anyones_are_known_by_scores_alone():
     rng = np.random.default_rng(0)
     a, c = rng.normal(size=300), rng.choice([1.0, 2.0, 3.0], 300)
@@ -368,7 +453,7 @@ def test_categories_that_may_be_anyones_are_known_by_scores_alone():
     model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1, min_data_per_group=5)
     model.fit(X, y, categorical_feature=["k", "c"])
     space = hf.FeatureSpace.from_frame(X, scale="none")
-    with pytest.raises(InvalidInputError, match="categorical split column"):
+    with pytest.raises(InvalidInputError, match="make the two the same columns"):
         _robust(model, X, hf.TreeChanges(leaves=0.001), space=space)
 
 

@@ -12,14 +12,17 @@ at least the share p of all that may come (a tolerance limit after Wilks).
 
 Where delta has a shape, one radius s_i for each layer or parameter, the first retrainings give the shape and the others
 are ranked by max_i distance_i / s_i; the radii are s_i times the ratio of that rank. A shape that had seen the ranked
-ones, but not the next, would break the symmetry that the probability rests on.
+ones, but not the next, would break the symmetry that the probability rests on. Each s_i has a floor, so every ratio is
+finite. Without one, a part that moves in the ranked retrainings alone would leave no answer, and the radii that were
+handed out would hold the next model less often than stated.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -29,21 +32,24 @@ from scipy.stats import binom
 
 from holdfast._given import given_share
 from holdfast._network import Floats, Network, Pair
+from holdfast._scored import Scored
 from holdfast._trees import TreeEnsemble
 from holdfast.calibration._incremental import IncrementalDelta
 from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, Delta, outward
 from holdfast.changes import Changes, Inside, TreeChanges, parameter_distance
 from holdfast.changes._parameters import apart, flat, p_norm, part_ends
-from holdfast.errors import InvalidInputError
-from holdfast.importers import load_model
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.features import FeatureSpace
+from holdfast.importers import Model, load_model
 from holdfast.importers._preprocessing import same_preprocessing
 from holdfast.retraining import RetrainedModels, layer_distances
-from holdfast.retraining._result import SAME_PREPROCESSING
+from holdfast.retraining._result import SAME_PREPROCESSING, copies, leaf_moves
 from holdfast.verify._fingerprint import fingerprint
+from holdfast.verify._inputs import read_table
+from holdfast.verify._radius import radius_of_points
 
-SHARED_ROWS = (
-    "these share rows with each other, so this speaks of further draws from the same rows only"
-)
+# Of the largest radius of a shape by layer, or of the mean of one by parameter or leaf: no part has less.
+_FLOOR = 0.25
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,11 +67,9 @@ class CalibratedDelta(ChosenDelta):
         delta is the rank-th smallest of so many.
     confidence
         How sure it is that `coverage` is reached with this very history; None where only the average is promised.
-    shared_rows
-        Whether the retrainings are known to have learned from rows of each other. Then the next one is exchangeable
-        with them if it draws from those rows too, and not on rows that nobody has seen.
-    single_step
-        Whether each retraining is known to have been a single step of the optimiser.
+    caveats
+        What else is known: which rows the next retraining has to draw so that it is exchangeable with these, whether
+        some of them are copies or single steps of the optimiser, and how many accepted rows bear leaf radii.
     today
         What the model is known by that delta is around; "" where distances were given.
     """
@@ -74,8 +78,7 @@ class CalibratedDelta(ChosenDelta):
     rank: int
     n_ranked: int
     confidence: float | None = None
-    shared_rows: bool = False
-    single_step: bool = False
+    caveats: tuple[str, ...] = ()
     today: str = ""
 
     @property
@@ -119,10 +122,9 @@ class CalibratedDelta(ChosenDelta):
         else:
             promise = (
                 f"delta = {self.shown}: {whole}; the next retraining stays within it with probability at least "
-                f"{self.guaranteed:.3g}, if it is exchangeable with these"
+                f"{math.floor(1e3 * self.guaranteed + 1e-9) / 1e3:g}, if it is exchangeable with these"
             )
-        caveats = [SHARED_ROWS] * self.shared_rows + [SINGLE_STEP] * self.single_step
-        return "; ".join([promise, *caveats])
+        return "; ".join([promise, *self.caveats])
 
 
 def delta_calibrated(
@@ -130,9 +132,10 @@ def delta_calibrated(
     *,
     coverage: float = 0.95,
     confidence: float | None = None,
-    shape: str = "uniform",
+    shape: str | None = None,
     norm: float = math.inf,
     origin: Any = None,
+    X: Any = None,
 ) -> CalibratedDelta:
     """A delta that the next retraining stays within, with probability at least `coverage`.
 
@@ -145,11 +148,11 @@ def delta_calibrated(
     Parameters
     ----------
     history
-        Retrainings of one model (a `RetrainedModels`, or what `delta_incremental` found; of trees, refits: each leaf
-        gets a radius, and `changes` are `TreeChanges`); or models in the order in
+        Retrainings of one model (a `RetrainedModels`, or what `delta_incremental` found); or models in the order in
         which they were in use, each the retraining of the one before; or distances: n numbers, or n rows with one for
         each layer. Models have to share their preprocessing: behind a scaler that was fitted anew, parameters mean
-        something else.
+        something else. Trees that were refitted keep their structure: each leaf gets a radius, and `changes` are
+        `TreeChanges`.
     coverage
         The probability p. It takes n >= p / (1 - p) retrainings: 9 for 0.9, 19 for 0.95, 99 for 0.99.
     confidence
@@ -157,15 +160,19 @@ def delta_calibrated(
         independent ones made alike. It takes a longer history: at confidence 0.95, 29 retrainings for coverage 0.9 and
         59 for 0.95.
     shape
-        "uniform", one radius for all parameters; "layer" or "parameter", one for each, with the same probability for
-        all of them *together*. The first quarter of the history (fewer if the rest would be too few) gives the shape,
-        the others are ranked. The shape of "layer" is each layer's mean distance. That of "parameter" is how far each
-        went down and up at most, and half as much again of its most in either direction and of the mean of its layer's
-        weights, or biases: radius 0 is for those of which none moved. It takes models, and the norm inf.
+        "uniform", one radius for all parameters, the default for networks; "layer" or "parameter", one for each, with
+        the same probability for all of them *together*. The first quarter of the history (fewer if the rest would be
+        too few) gives the shape, the others are ranked. The shape of "layer" is each layer's mean distance, at least a
+        quarter of the largest. That of "parameter" is how far each went down and up at most, and half as much again of
+        its most in either direction and of the mean of its layer's weights, or biases; at least a quarter of the mean
+        of all. It takes models, and the norm inf. Trees always have a radius for each leaf.
     norm
         The norm in which models are compared.
     origin
         The model that all of `history` was retrained from, where it is a plain list of models.
+    X
+        For trees: rows of the table. The result says how many of those that today's model gives its last class bear
+        the radii. By default the rows that `retrain` drew from.
 
     Raises
     ------
@@ -192,16 +199,33 @@ at most 0.75
         given_share(confidence, "confidence")
     if isinstance(history, IncrementalDelta):
         history = history.retrained
-    if shape not in ("uniform", "layer", "parameter") or (
+    if shape not in (None, "uniform", "layer", "parameter") or (
         shape == "parameter" and norm != math.inf
     ):
         raise InvalidInputError(
             f"shape: expected 'uniform', 'layer', or 'parameter' in the norm inf, got {shape!r} in the norm {norm:g}"
         )
-    if isinstance(history, RetrainedModels) and isinstance(history.classifier, TreeEnsemble):
-        found = _by_leaf(history, float(coverage), confidence)
-        return replace(found, today=fingerprint(history.classifier))
-    whole, layers, pairs = _distances(history, origin, norm)
+    drawn = isinstance(history, RetrainedModels)
+    caveats = [*history.caveats, *[SINGLE_STEP] * (history.steps == 1)] if drawn else []
+    numbers = None if drawn else _as_numbers(history)
+    steps = [] if numbers is not None else _steps(history, origin)
+    pairs: list[Any] = [(before.classifier, after.classifier) for before, after in steps]
+    trees = any(isinstance(one, TreeEnsemble) for pair in pairs for one in pair)
+    if trees and (shape is not None or norm != math.inf):
+        raise InvalidInputError(
+            "shape, norm: leave them out for trees, which have a radius for each leaf"
+        )
+    if X is not None and not trees:
+        raise InvalidInputError("X: expected none except for trees, got a table")
+    shape = "leaf" if trees else shape or "uniform"
+    if trees:
+        _check_trees(pairs, drawn)
+    elif not all(same_preprocessing(before, after) for before, after in steps):
+        raise InvalidInputError(f"history: expected models {SAME_PREPROCESSING}")
+    elif pairs:
+        pairs = [(before.network, after.network) for before, after in steps]
+    caveats += [] if drawn else copies([after for _, after in pairs])
+    whole, layers = _distances(numbers, pairs, norm)
     wrong = whole[~(np.isfinite(whole) & (whole >= 0.0))]
     if wrong.size:
         raise InvalidInputError(f"history: expected distances >= 0, got {wrong[0]}")
@@ -212,16 +236,26 @@ at most 0.75
     radii = outward(unit * value, norm) if pairs or n_shape else unit * value
     if layers is not None:
         evidence[[f"layer_{i + 1}" for i in range(layers.shape[1])]] = layers
-    drawn = isinstance(history, RetrainedModels)
     delta: Delta = float(radii[0]) if shape == "uniform" else tuple(radii.tolist())
     biases: bool | tuple[Floats, ...] = True
-    if shape == "parameter":
+    if shape in ("parameter", "leaf"):
         evidence["ratio"] = _ratios(moves, radii)
+    if shape == "parameter":
         delta, biases = apart(pairs[0][0], radii.reshape(2, -1))
-    return CalibratedDelta(
-        delta, float(norm), evidence, float(coverage), rank, len(whole) - n_shape, confidence,
-        shared_rows=drawn and not history.disjoint, single_step=drawn and history.steps == 1, biases=biases,
-        today=_today(history, origin) if pairs else "",
+    # The model that the next one is retrained from.
+    today = steps[-1][0 if drawn or origin is not None else 1] if steps else None
+    if trees and today is not None:
+        delta = (radii,)
+        if X is not None:
+            caveats.append(_borne(today, X, radii))
+        elif drawn:
+            # The caller did not ask about these rows: where they need a space to be read, nothing is said.
+            with suppress(HoldfastError):
+                caveats.append(_borne(today, history.some_rows, radii))
+    kind = CalibratedLeaves if trees else CalibratedDelta
+    return kind(
+        delta, float(norm), evidence, float(coverage), rank, len(whole) - n_shape, confidence, tuple(caveats),
+        "" if today is None else fingerprint(today.trained), biases=biases,
     )  # fmt: skip
 
 
@@ -241,38 +275,35 @@ class CalibratedLeaves(CalibratedDelta):
         return f"up to {float(self):.3g}, by leaf"
 
 
-def _by_leaf(
-    history: RetrainedModels, coverage: float, confidence: float | None
-) -> CalibratedLeaves:
-    """Leaf radii: the first refits give the shape, the others are ranked, as for parameters."""
-    today = history.classifier
-    assert isinstance(today, TreeEnsemble)
-    refits = [one.forest for one in history.classifiers if isinstance(one, TreeEnsemble)]
-    forest, at = today.forest, today.forest.leaves
-    if not all(forest.same_structure(one) for one in refits) or len(refits) < len(history):
-        raise InvalidInputError(
-            "history: expected trees that kept their structure, such as retrain(how='refit') makes, got others; "
-            "risk_calibrated takes any"
-        )
-    n_shape = _n_shape(len(refits), coverage, confidence, shaped=True)
-    moves = np.array([np.abs(one.values - forest.values)[at].max(axis=1) for one in refits])
-    most, tree = moves[:n_shape].max(axis=0), forest.tree_of[at]
-    # The most of a few says little of a single leaf: each leans on the others of its tree, and on all.
-    means = np.bincount(tree, most, forest.n_trees) / np.bincount(tree, minlength=forest.n_trees)
-    unit = most + 0.5 * (means[tree] + most.mean())
-    rank, value, evidence = _ranked(moves, unit, n_shape, moves.max(axis=1), coverage, confidence)
-    radii = outward(unit * value, math.inf)
-    return CalibratedLeaves(
-        (radii,), math.inf, evidence.assign(ratio=_ratios(moves, radii)), coverage, rank, len(refits) - n_shape,
-        confidence, shared_rows=not history.disjoint,
-    )  # fmt: skip
+def _check_trees(pairs: list[Any], drawn: bool) -> None:
+    """Refuse by its number what did not keep the structure of the first trees."""
+    for number, pair in enumerate(pairs, 1):
+        alike = leaf_moves([(pairs[0][0], one) for one in pair]) is not None
+        if not alike or not (drawn or pair[0].reads_like(pair[1])):
+            why = next((f" ({one.why})" for one in pair if type(one) is Scored), "")
+            raise InvalidInputError(
+                "history: expected trees that kept their structure, such as retrain(how='refit') makes, got others in "
+                f"retraining {number}{why}; risk_calibrated takes any"
+            )
 
 
-def _today(history: Any, origin: Any) -> str:
-    """What the model is known by that the next one is to be retrained from."""
-    if isinstance(history, RetrainedModels):
-        return fingerprint(history.classifier)
-    return fingerprint(load_model(history[-1] if origin is None else origin).trained)
+def _borne(model: Model, X: Any, radii: Floats) -> str:
+    """How many rows that have today's last class bear leaf radii, and what half of them bear."""
+    space = None
+    if isinstance(X, pd.DataFrame):
+        gaps = X.columns[X.isna().any()]
+        space = FeatureSpace.from_frame(X, scale="none", missing=gaps)
+    table = read_table(model, X, space)
+    trees = table.model.classifier
+    classes = trees.predict_index(table.points)
+    rows, label = np.flatnonzero(classes == classes.max()), trees.classes[classes.max()]
+    changes, most = TreeChanges(leaves=radii), float(radii.max())
+    factors = radius_of_points(table.model, table.points[rows], classes[rows], changes).lower
+    bear = int((factors > 1.0).sum())
+    said = f"{bear} of {rows.size} rows that today's model gives {label} bear radii of up to {most:.2g}"
+    return f"{said}, half of them {np.median(factors) * most:.2g}" + ": use risk_calibrated" * (
+        not bear
+    )
 
 
 def _n_shape(n: int, coverage: float, confidence: float | None, *, shaped: bool) -> int:
@@ -308,11 +339,6 @@ def _ranked(
     scores = np.sort(_ratios(moves[n_shape:], unit))
     rank = _rank(scores.size, coverage, confidence)
     value = float(scores[rank - 1])
-    if math.isinf(value):
-        raise InvalidInputError(
-            "history: expected whatever ever moves to move in the first retrainings too, which give the shape; "
-            "calibrate one radius for all parameters instead"
-        )
     role = np.where(np.arange(len(whole)) < n_shape, "shape", "rank")
     return rank, value, pd.DataFrame({"distance": whole, "role": role})
 
@@ -338,13 +364,20 @@ def _shaped(
     n: int,
     whole: Floats,
     layers: Floats | None,
-    pairs: Sequence[tuple[Network, Network]],
+    pairs: list[Any],
 ) -> Pair:
     """What is measured of each retraining, and the shape that the first `n` give it."""
     if shape == "uniform":
         return whole[:, None], np.ones(1)
+    leaves = leaf_moves(pairs)
+    if leaves is not None:
+        forest, most = pairs[0][0].forest, leaves[:n].max(axis=0)
+        tree = forest.tree_of[forest.leaves]
+        # The most of a few says little of a single leaf: each leans on the others of its tree, and on all.
+        means = np.bincount(tree, most, forest.n_trees) / np.bincount(tree)
+        return leaves, _floored(most + 0.5 * (means[tree] + most.mean()), np.mean)
     if shape == "layer" and layers is not None:
-        return layers, layers[:n].mean(axis=0)
+        return layers, _floored(layers[:n].mean(axis=0), np.max)
     if shape == "parameter" and pairs:
         up = np.array([flat(after) - flat(before) for before, after in pairs])
         moves = np.maximum(np.concatenate([-up, up], axis=1), 0.0)
@@ -356,7 +389,7 @@ def _shaped(
 
 
 def _ratios(moves: Floats, shape: Floats) -> Floats:
-    """The largest ratio to the shape in each row; infinite where something moved that does not in the shape."""
+    """The largest ratio to the shape in each row; infinite where something moved that has radius 0."""
     unknown = np.where(moves > 0.0, np.inf, 0.0)
     ratios = np.divide(moves, shape, out=unknown, where=np.broadcast_to(shape > 0.0, moves.shape))
     return np.asarray(ratios.max(axis=1))
@@ -371,41 +404,53 @@ def _usual(moves: Floats, network: Network) -> Floats:
     most = moves.max(axis=0).reshape(2, -1)
     either = most.max(axis=0)
     means = [np.full(part.shape, part.mean()) for part in np.split(either, part_ends(network))]
-    return np.ravel(most + 0.5 * (either + np.concatenate(means)))
+    return _floored(np.ravel(most + 0.5 * (either + np.concatenate(means))), np.mean)
 
 
-def _distances(
-    history: Any, origin: Any, norm: float
-) -> tuple[Floats, Floats | None, list[tuple[Network, Network]]]:
-    """Each retraining's distance, that of its layers where known, and the networks before and after."""
+def _floored(unit: Floats, common: Callable[[Floats], Any]) -> Floats:
+    """The shape with a floor for what hardly moved, or did not; ones where nothing moved."""
+    scale = float(common(unit))
+    return np.maximum(unit, _FLOOR * scale) if scale > 0.0 else np.ones_like(unit)
+
+
+def _steps(history: Any, origin: Any) -> list[tuple[Model, Model]]:
+    """Each retraining, as the models before and after it."""
     if isinstance(history, RetrainedModels) and origin is None:
-        pairs = [(history.today, network) for network in history.networks]
-        return history.distances(norm), history.distances(norm, per_layer=True), pairs
-    numbers = _as_numbers(history)
-    if numbers is not None:
-        return (
-            (numbers, None, [])
-            if numbers.ndim == 1
-            else (np.array([p_norm(r, norm) for r in numbers]), numbers, [])
-        )
-    models = [load_model(model) for model in history]
-    steps = (
-        list(pairwise(models))
-        if origin is None
-        else [(load_model(origin), model) for model in models]
-    )
+        today = history.classifier
+        if isinstance(today, Network) and not history.comparable:
+            raise InvalidInputError(f"history: expected models {SAME_PREPROCESSING}")
+        return [(Model(today), Model(one)) for one in history.classifiers]
+    models = []
+    for number, one in enumerate(history, 1):
+        try:
+            models.append(load_model(one))
+        except HoldfastError as error:
+            raise InvalidInputError(f"history: model {number}: {error}") from error
+    start = None if origin is None else load_model(origin)
+    steps = list(pairwise(models)) if start is None else [(start, model) for model in models]
     if not steps:
         raise InvalidInputError(
             "history: expected at least two models, one retrained from the other"
         )
-    if not all(same_preprocessing(a, b) for a, b in steps):
-        raise InvalidInputError(f"history: expected models {SAME_PREPROCESSING}")
-    pairs = [(a.network, b.network) for a, b in steps]
+    return steps
+
+
+def _distances(
+    numbers: Floats | None, pairs: list[Any], norm: float
+) -> tuple[Floats, Floats | None]:
+    """Each retraining's distance, and that of its layers where known."""
+    if numbers is not None and numbers.ndim == 1:
+        return numbers, None
+    if numbers is not None:
+        return np.array([p_norm(r, norm) for r in numbers]), numbers
+    leaves = leaf_moves(pairs)
+    if leaves is not None:
+        return leaves.max(axis=1), None
     whole, layers = (
         np.array([distance(a, b, norm) for a, b in pairs])
         for distance in (parameter_distance, layer_distances)
     )
-    return whole, layers, pairs
+    return whole, layers
 
 
 def _as_numbers(history: Any) -> Floats | None:

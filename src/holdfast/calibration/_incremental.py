@@ -12,7 +12,7 @@ import pandas as pd
 
 from holdfast._network import Floats
 from holdfast._shown import draw
-from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, Delta, outward
+from holdfast.calibration._result import SINGLE_STEP, ChosenDelta, outward
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.retraining import Retrain, RetrainedModels, retrain
@@ -93,7 +93,6 @@ def delta_incremental(
     at: float | None = None,
     n: int = 5,
     statistic: Statistic = "mean",
-    per_layer: bool = False,
     norm: float = math.inf,
     space: FeatureSpace | None = None,
     seed: int = 0,
@@ -121,9 +120,6 @@ def delta_incremental(
     statistic
         "mean" (as in the paper), "max", or a number between 0 and 1: at least so large a part of the observed
         retrainings lies within delta.
-    per_layer
-        One radius for each layer, the statistic of that layer's distances. Not each retraining that is within one is
-        within all; ``delta_calibrated(..., per_layer=True)`` takes care of that.
     norm
         p >= 1.
     space, seed, epochs, retrain, n_jobs, progress
@@ -166,12 +162,7 @@ the data
         for one in shares
     }  # fmt: skip
     retrained = runs[chosen]
-    delta: Delta = _radius(retrained.distances(norm), statistic, norm)
-    if per_layer:
-        delta = tuple(
-            _radius(column, statistic, norm)
-            for column in retrained.distances(norm, per_layer=True).T
-        )
+    delta = _radius(retrained.distances(norm), statistic, norm)
     frames = {(one, models.n_rows): models.to_frame(norm) for one, models in runs.items()}
     evidence = (
         pd.concat(frames, names=["share", "rows"])

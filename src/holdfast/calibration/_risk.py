@@ -38,7 +38,7 @@ from holdfast._numbers import share
 from holdfast._progress import Advance, progress_bar
 from holdfast._scored import Scored
 from holdfast._shown import Summary
-from holdfast.calibration._conformal import SHARED_ROWS, least_history
+from holdfast.calibration._conformal import least_history
 from holdfast.calibration._result import Calibration
 from holdfast.calibration._validation import rejected_people
 from holdfast.changes import Chance, Changes, EnsembleShift, PlausibleShift
@@ -284,9 +284,7 @@ like this one, where one that ends without a setting is counted as kept; given a
     evidence.insert(7, "passes", passes)
     alike = caveat = ""
     if isinstance(retrained, RetrainedModels):
-        words = {"complete": "trained from scratch", "incremental": "fine-tuned"}
-        alike = words.get(retrained.how, "trained without some rows")
-        caveat = "" if retrained.disjoint else SHARED_ROWS
+        alike, caveat = retrained.made, "; ".join(retrained.caveats)
     chance = Chance(float(broken), len(losses), probability, how or alike)
     unit = promises.make(promises.least).unit
     if not passes.any():

@@ -7,17 +7,14 @@ both as a changes file.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import pandas as pd
 from typer import Argument
 
 import holdfast as hf
 from holdfast._files import write_json, write_table
-from holdfast._network import Network
 from holdfast.calibration import least_history
 from holdfast.cli import _tables as tables
 from holdfast.cli._options import COUNT, FILE, Norm, Reading, Schema, command
@@ -28,7 +25,6 @@ from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.importers._files import read_object
 from holdfast.importers._objects import import_object
-from holdfast.retraining._retrain import run_seeds
 from holdfast.retraining._trainers import train_whole
 
 
@@ -52,14 +48,19 @@ def delta(
         FILE,
         "Without a history: today's scikit-learn model, to be retrained: .skops or a pickle.",
     ] = None,
-    data: Annotated[Path | None, FILE, "With --model: the table that it is retrained on."] = None,
-    label: Annotated[str | None, "COLUMN", "With --model: the column with the classes."] = None,
+    data: Annotated[
+        Path | None,
+        FILE,
+        "With --model: the table that it is retrained on. With a history of trees: how many of its "
+        "rows bear the radii is said.",
+    ] = None,
+    label: Annotated[str | None, "COLUMN", "With --data: the column with the classes."] = None,
     schema: Schema = None,
     how: Annotated[
         str,
-        "incremental|complete|leave_one_out",
-        "With --model: a few more gradient steps, from scratch, or from scratch without a few of the "
-        "rows.",
+        "incremental|complete|leave_one_out|refit",
+        "With --model: a few more gradient steps, from scratch on half as many rows drawn with "
+        "replacement, from scratch without a few of the rows, or the same trees with new leaves.",
     ] = "incremental",
     runs: Annotated[
         int | None,
@@ -75,10 +76,11 @@ def delta(
         "How sure to be that this very history gives that coverage: it takes more.",
     ] = None,
     shape: Annotated[
-        str,
+        str | None,
         "uniform|layer|parameter",
-        "One radius for all parameters, or each layer or parameter.",
-    ] = "uniform",
+        "One radius for all parameters (the default), or each layer or parameter. Trees have one for "
+        "each leaf.",
+    ] = None,
     norm: Norm = math.inf,
     seed: Annotated[int, "For the rows that each retraining draws, and its start."] = 0,
     out: Annotated[Path | None, "Where Δ goes, as JSON: what --changes reads."] = None,
@@ -91,26 +93,32 @@ def delta(
             f"expected model files, or --model with --data and --label, got {came}"
         )
     models: Any = list(map(reading.model_in, history or ()))
-    if model is not None:
-        if data is None or label is None:
-            missing = "--data" if data is None else "--label"
-            raise InvalidInputError(f"{missing}: expected it beside --model, got none")
+    if model is not None and (data is None or label is None):
+        missing = "--data" if data is None else "--label"
+        raise InvalidInputError(f"{missing}: expected it beside --model, got none")
+    rows: Any = None
+    if data is not None:
         space = None if schema is None else read_schema(schema)[0]
         table = reading.table_in(data, space)
-        classes = tables.column_of(table, label, data, "--label")
-        estimator = read_object(model, trust_pickle=reading.trust_pickle)
-        rows = tables.own_columns(table.drop(columns=label), import_object(estimator), data, space)
-        n = runs or least_history(coverage, confidence) + (shape != "uniform")
-        kind: Any = how
-        incremental = how == "incremental"
-        models = hf.retrain(
-            estimator, rows, classes.to_numpy(), how=kind, n=n, share=1.0 / n if incremental else 1.0,
-            disjoint=incremental, epochs=epochs, seed=seed, space=space,
-        )  # fmt: skip
+        classes = None if label is None else tables.column_of(table, label, data, "--label")
+        table = table if label is None else table.drop(columns=label)
+        estimator = None if model is None else read_object(model, trust_pickle=reading.trust_pickle)
+        today = models[0] if estimator is None else import_object(estimator)
+        rows = tables.own_columns(table, today, data, space)
+        if estimator is not None and classes is not None:
+            shaped = shape not in (None, "uniform") or how == "refit"
+            n = runs or least_history(coverage, confidence) + shaped
+            kind: Any = how
+            on = how in ("incremental", "refit")
+            models = hf.retrain(
+                estimator, rows, classes.to_numpy(), how=kind, n=n, share=1.0 / n if on else None, disjoint=on,
+                epochs=epochs, seed=seed, space=space,
+            )  # fmt: skip
     start = None if origin is None else reading.model_in(origin)
     calibrated = hf.delta_calibrated(
-        models, coverage=coverage, confidence=confidence, shape=shape, norm=norm, origin=start
-    )
+        models, coverage=coverage, confidence=confidence, shape=shape, norm=norm, origin=start,
+        X=None if model is not None else rows,
+    )  # fmt: skip
     say(str(calibrated))
     if out is not None:
         write_json(calibrated.changes.to_dict(), out)
@@ -132,7 +140,7 @@ def risk(
         str | None,
         "COLUMN",
         "Without such models: the column of --candidates with the classes. The model, a scikit-learn one, is "
-        "then refitted to rows of that table drawn with replacement.",
+        "then refitted to half as many rows of that table, drawn with replacement.",
     ] = None,
     runs: Annotated[int, COUNT, "With --label: how often."] = 20,
     broken: Annotated[float, "The share of promises that the next model may break."] = 0.1,
@@ -158,13 +166,11 @@ def risk(
     family = question.pop("changes")
     _ = question.pop("data")
     models: Iterable[Any] = map(asked.model_in, retrained or ())
-    how = ""
     if not retrained:
-        how = "refitted to rows drawn with replacement"
         models = _refitted(asked, question["model"], question["space"], label, runs)
     calibrated = hf.risk_calibrated(
         question.pop("model"), question.pop("X"), **question, retrained=models, broken=broken,
-        family=hf.PlausibleShift if family is None else family, probability=probability, coverage=coverage, how=how,
+        family=hf.PlausibleShift if family is None else family, probability=probability, coverage=coverage,
         progress=True,
     )  # fmt: skip
     say(str(calibrated))
@@ -178,8 +184,8 @@ def risk(
 
 def _refitted(
     asked: Asked, model: Model, space: hf.FeatureSpace, label: str | None, runs: int
-) -> Iterator[Any]:
-    """The model as it would have been with other rows of the same kind."""
+) -> hf.retraining.RetrainedModels:
+    """The model as it would have been with other rows of the same kind, its preprocessing included."""
     if asked.candidates is None or label is None:
         missing = "--label" if label is None else "--candidates"
         raise InvalidInputError(
@@ -187,19 +193,20 @@ def _refitted(
         )
     table = tables.read_table(asked.candidates, space=space)
     classes = tables.column_of(table, label, asked.candidates, "--label").to_numpy()
-    rows: Any = tables.own_columns(table.drop(columns=label), model, asked.candidates, space)
-    if isinstance(model.classifier, Network) and model.preprocess is None:
-        rows = space.encode(rows)
+    rows = tables.own_columns(table.drop(columns=label), model, asked.candidates, space)
     estimator = read_object(asked.model, trust_pickle=asked.trust_pickle)
     if not hasattr(estimator, "get_params"):
         raise InvalidInputError(
             f"--model: expected a scikit-learn model (.skops or a pickle) to refit, got {type(estimator).__name__}; "
             "retrain it yourself and give the models"
         )
-
-    def refitted(seed: int) -> Any:
-        picked = np.random.default_rng(seed).integers(0, len(classes), len(classes))
-        drawn = rows.iloc[picked] if isinstance(rows, pd.DataFrame) else rows[picked]
-        return train_whole(estimator, drawn, classes[picked], seed)
-
-    return map(refitted, run_seeds(asked.seed, runs))
+    return hf.retrain(
+        estimator,
+        rows,
+        classes,
+        how="complete",
+        n=runs,
+        seed=asked.seed,
+        space=space,
+        retrain=train_whole,
+    )

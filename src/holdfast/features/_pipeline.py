@@ -165,10 +165,13 @@ def _feature(
                 f"column {name!r}: expected numbers or 0/1, as the pipeline passes them on, "
                 f"got {list(feature.categories)[:5]}"
             )
+        values = source.values
         if source.edges and feature.labelled:
-            raise InvalidInputError(
-                f"column {name!r}: expected numbers for bins, got labels; name it in continuous or integer"
-            )
+            if not values and source.codes != (0, 1):
+                raise InvalidInputError(
+                    f"column {name!r}: expected numbers for bins, got labels; name it in continuous or integer"
+                )
+            source = replace(source, edges=())
     cells = tuple(hot.get(code, -1) for code in codes) if hot else ()
     # Of two labels of which one has no variable, the variable is a flag.
     if source.labels and cells == (-1, 0) and len(sources) == 1:
@@ -354,12 +357,14 @@ def _bins(binner: Any, sources: Sources) -> Sources:
     for source, edges in zip(sources, binner.bin_edges_, strict=True):
         if not source.untouched:
             raise _unsupported(binner, f"column {source.column!r} has been transformed before")
-        inner = tuple(float(edge) for edge in edges[1:-1])
         n = len(edges) - 1
-        if not inner:
-            raise _unsupported(binner, f"it has a single bin for column {source.column!r}")
-        hot = [replace(source, codes=(code,), edges=inner) for code in range(n)]
-        result += [replace(source, edges=inner)] if binner.encode == "ordinal" else hot
+        # A single bin is two that look the same, on both sides of any number.
+        inner = tuple(float(edge) for edge in edges[1:-1]) or (0.0,)
+        hot = [
+            replace(source, codes=(code,) if n > 1 else (0, 1), edges=inner) for code in range(n)
+        ]
+        place = replace(source, edges=inner, values=() if n > 1 else (0.0, 0.0))
+        result += [place] if binner.encode == "ordinal" else hot
     return result
 
 

@@ -86,7 +86,7 @@ def _model(booster: Any, labels: Any) -> Model:
         )
     if not blocks:
         raise UnsupportedModelError("LightGBM: expected at least one tree, got none")
-    infos, width = facts["feature_infos"].split(), int(facts["max_feature_idx"]) + 1
+    width = int(facts["max_feature_idx"]) + 1
     kinds: list[str | None] = [None] * width
     trees = [_tree(_facts(block), i % k, kinds) for i, block in enumerate(blocks)]
     forest = forest_of(
@@ -105,7 +105,7 @@ def _model(booster: Any, labels: Any) -> Model:
     votes = Votes(
         forest,
         names,
-        _labels(booster, infos, asked=bool((forest.category >= 0).any())),
+        _labels(booster, text, facts["feature_infos"].split()),
         odds=steep == 1.0,
         band=half_band(lambda m: double_sigmoid(steep * m), float)
         if objective == "binary"
@@ -181,17 +181,21 @@ def _tree(facts: dict[str, str], output: int, kinds: list[str | None]) -> Tree:
     )
 
 
-def _labels(booster: Any, infos: list[str], *, asked: bool) -> tuple[Any, ...]:
+def _labels(booster: Any, text: str, infos: list[str]) -> tuple[Any, ...]:
     """The categories of each column in the order of their codes: LightGBM codes the categorical columns of a frame."""
     kept = getattr(booster, "pandas_categorical", None)
     if not kept:
         return ()
-    places = [i for i, info in enumerate(infos) if info != "none" and not info.startswith("[")]
-    # A column that is "none" may be one of categories too: then nobody knows whose they are, where trees ask for them.
-    if len(places) != len(kept) or (asked and "none" in infos):
+    # Its settings name these columns; its notes on the rows say nothing of a column that was constant in them.
+    settings = text.partition("[categorical_feature: ")[2].partition("]")[0]
+    places = [int(place) for place in settings.split(",") if place]
+    # Older files do not.
+    if not places and "none" not in infos:
+        places = [i for i, info in enumerate(infos) if not info.startswith("[")]
+    if len(places) != len(kept):
         raise UnsupportedModelError(
-            f"LightGBM: expected a categorical split column for each of the {len(kept)} columns of categories, "
-            f"got {len(places)}; columns of one category alone, or beside numbered ones, are not supported"
+            f"LightGBM: {len(kept)} columns of the frame have categories and the model splits {len(places)} columns by "
+            "category; make the two the same columns"
         )
     labels: list[Any] = [None] * len(infos)
     for place, categories in zip(places, kept, strict=True):

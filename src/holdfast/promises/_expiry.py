@@ -105,7 +105,7 @@ class Expiry(Shown):
         return [dates[k] for k in self.retrainings]
 
     def describe(self, row: int) -> str:
-        """One promise in words: "kept through the next 3 monthly retrainings with 95%"."""
+        """One promise in words: through how many retrainings it is kept, and how far the model moves in these."""
         row = int(np.arange(len(self.radius))[row])
         count = int(self.retrainings[row])
         how_often = _PERIODS[self.period][0]
@@ -122,7 +122,11 @@ class Expiry(Shown):
         more = ""
         if self.limited[row]:
             more = f"; {self.needed[self.known]} retrainings are needed to look further ahead"
-        return f"kept through the next {many}{until}, with {sure}{more}"
+        # True of the drift over so many retrainings, whether or not it is less than the radius.
+        return (
+            f"kept through the next {many}{until}, if the model moves by less than {self.radius[row]:.3g}: with {sure} "
+            f"it moves by up to {self.drift[count - 1]:.3g} in a number of retrainings fixed beforehand{more}"
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each promise."""
@@ -238,7 +242,8 @@ def promise_expiry(
     >>> expiry.drift.round(4)
     array([0.013, 0.023, 0.033])
     >>> [expiry.describe(row) for row in range(3)][2]
-    'kept through the next 3 monthly retrainings, to 2027-02-16, with 80%'
+    'kept through the next 3 monthly retrainings, to 2027-02-16, if the model moves by less than 0.05: with 80% it \
+moves by up to 0.033 in a number of retrainings fixed beforehand'
     >>> expiry.retrainings
     array([0, 1, 3])
     """

@@ -13,6 +13,7 @@ import pandas as pd
 from holdfast._classifier import Classifier
 from holdfast._network import Floats, Network
 from holdfast._shown import Shown, Summary
+from holdfast._trees import TreeEnsemble
 from holdfast.changes import parameter_distance
 from holdfast.changes._parameters import flat, p_norm, part_ends
 from holdfast.errors import InvalidInputError
@@ -23,6 +24,13 @@ SAME_PREPROCESSING = (
     "with the same preprocessing, so that their parameters can be compared, got preprocessing that was fitted anew or "
     "is another; fit the scaler once and keep it, or choose delta with delta_validation"
 )
+# What the next model has to be drawn as, so that what was measured holds for it.
+SHARED_ROWS = (
+    "these share rows with each other, so this speaks of other draws of the same rows only"
+)
+AS_NEW_ROWS = "half as many rows, drawn with replacement, imitate as many new rows"
+# So many rows are kept, to tell models apart and to see what they leave people.
+SOME = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +58,10 @@ class RetrainedModels(Shown, Sequence[Any]):
         are not known, and there is no distance to tell.
     steps
         How many steps of the optimiser each run took, where that is known.
+    share, bootstrap
+        How many of the rows each run drew, and whether with replacement.
+    some_rows
+        Some of the rows that the runs drew from, as the model reads them.
     """
 
     classifier: Classifier
@@ -61,6 +73,28 @@ class RetrainedModels(Shown, Sequence[Any]):
     disjoint: bool = False
     comparable: bool = True
     steps: int | None = None
+    share: float = 1.0
+    bootstrap: bool = False
+    some_rows: Any = None
+
+    @property
+    def made(self) -> str:
+        """How each model was made, to end a sentence about them."""
+        ways = {
+            "complete": "trained from scratch",
+            "incremental": "fine-tuned",
+            "refit": "refitted",
+            "continue": "trained further",
+        }
+        size = "half" if self.share == 0.5 else f"{self.share:.0%}"
+        drawn = f" on rows drawn with replacement, {size} as many"
+        return ways.get(self.how, "trained without some rows") + drawn * self.bootstrap
+
+    @property
+    def caveats(self) -> list[str]:
+        """What the next model has to be drawn as, and how many of these are copies."""
+        drawn = AS_NEW_ROWS if self.bootstrap and self.share <= 0.5 else SHARED_ROWS
+        return [drawn] * (not self.disjoint) + copies(self.classifiers)
 
     def distances(self, norm: float = math.inf, *, per_layer: bool = False) -> Floats:
         """How far each network lies from today's: (n,), or (n, layers) with one distance for each layer."""
@@ -102,37 +136,51 @@ class RetrainedModels(Shown, Sequence[Any]):
         if self.comparable and len(self):
             far = self.distances()
             return f"{far.min():.3g} to {far.max():.3g} from today's"
-        known = all(isinstance(one, Network) for one in self.classifiers)
-        return (
-            "none"
-            if not len(self)
-            else "with preprocessing of their own"
-            if known
-            else "known by their scores"
-        )
+        moves = leaf_moves([(self.classifier, one) for one in self.classifiers])
+        if moves is not None:
+            far = moves.max(axis=1)
+            return f"today's trees with leaves moved by up to {far.min():.3g} to {far.max():.3g}"
+        words: dict[type, str] = {
+            Network: "with preprocessing of their own",
+            TreeEnsemble: "trees of another structure",
+        }
+        kinds = set(map(type, self.classifiers))
+        return "none" if not kinds else words.get(kinds.pop(), "known by their scores")
 
     def __repr__(self) -> str:
-        return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {self._apart})"
+        said = "; ".join([self._apart, *copies(self.classifiers)])
+        return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {said})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""
         facts = [
             ("how", self.how.replace("_", " ")),
             ("rows each learned from", self.n_rows),
-            ("no row in two of them", self.disjoint),
             ("steps of the optimiser", self.steps),
             ("today", repr(self.classifier)),
         ]
-        notes = (
-            []
-            if self.comparable
-            else ["They are no networks with today's preprocessing: there is no distance."]
-        )
         # Seeds are names, not quantities.
         table = self.to_frame().astype({"seed": str})
-        return Summary(
-            f"{len(self)} retrained models, {self._apart}", facts, table, rows="models", notes=notes
-        )
+        title = f"{len(self)} retrained models, {self._apart}"
+        return Summary(title, facts, table, rows="models", notes=self.caveats)
+
+
+def leaf_moves(pairs: Sequence[tuple[Any, Any]]) -> Floats | None:
+    """How far each leaf moves from one model to the other, (pairs, leaves); None where that is no question."""
+    every = [one for pair in pairs for one in pair]
+    if not every or not all(isinstance(one, TreeEnsemble) for one in every):
+        return None
+    first = every[0].forest
+    if not all(first.same_structure(one.forest) for one in every):
+        return None
+    moves = [after.forest.values - before.forest.values for before, after in pairs]
+    return np.array(np.abs(moves)[:, first.leaves].max(axis=2))
+
+
+def copies(classifiers: Sequence[Any]) -> list[str]:
+    """How many of the models are distinct, in words, where some are copies: these are no evidence."""
+    distinct, n = len({getattr(one, "forest", one) for one in classifiers}), len(classifiers)
+    return [f"only {distinct} of these {n} models are distinct"] * (distinct < n)
 
 
 def each_model(retrained: Any) -> Iterator[Any]:

@@ -21,7 +21,7 @@ from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.importers import Model, load_model
 from holdfast.importers._preprocessing import same_preprocessing
-from holdfast.retraining._result import RetrainedModels
+from holdfast.retraining._result import SOME, RetrainedModels
 from holdfast.retraining._trainers import (
     can_train,
     fine_tune,
@@ -29,7 +29,7 @@ from holdfast.retraining._trainers import (
     train_anew,
     train_whole,
 )
-from holdfast.retraining._trees import WAYS, train_on
+from holdfast.retraining._trees import WAYS, library_of, train_on
 from holdfast.verify._inputs import read_table
 
 How = Literal["incremental", "complete", "leave_one_out", "refit", "continue"]
@@ -51,7 +51,8 @@ def retrain(
     how: How,
     X_new: Any = None,
     y_new: Any = None,
-    share: float = 0.1,
+    share: float | None = None,
+    bootstrap: bool | None = None,
     disjoint: bool = False,
     removed: float = 0.01,
     n: int = 5,
@@ -66,7 +67,8 @@ def retrain(
 
     =================  ==========================================================================================
     ``incremental``    a few gradient steps from today's parameters, on a random share of the new data
-    ``complete``       from scratch with the same settings and another seed, on the old data and the new
+    ``complete``       from scratch with the same settings and another seed, on rows drawn with replacement from the old
+                       data and the new, half as many
     ``leave_one_out``  from scratch with the same settings and another seed, on the old data without some rows
     ``refit``          trees of LightGBM (``refit``) and XGBoost (``refresh``): the same splits, new leaves
     ``continue``       trees of LightGBM and XGBoost: more rounds of boosting, on a random share of the new data
@@ -89,7 +91,14 @@ def retrain(
     X_new, y_new
         Data that came since; ``incremental`` learns from it alone.
     share
-        How much of the new data an incremental run sees.
+        How many rows a run draws, as a share of those there are. By default a tenth of the new data where a run starts
+        from today's model. By default half for ``complete``: today's model and the next one differ because both saw
+        rows of their own, a variance of 2σ² against σ² between today's model and a bootstrap of all its rows. Half as
+        many rows, drawn with replacement, give 2σ² and so imitate as many new rows. ``share=1.0`` gives other draws of
+        the same rows, which lie nearer to today's model than a model of new rows will.
+    bootstrap
+        For ``complete``: draw rows with replacement, the default. False: draw none twice, all of them without a
+        `share`. Models that use their seed for nothing, as most boosted trees, are then copies of each other.
     disjoint
         No row of the new data is seen by two incremental runs, so ``n * share <= 1``. The runs then differ as much from
         each other as the next one, on data that nobody has seen yet, will differ from them; runs that draw from the
@@ -130,7 +139,7 @@ def retrain(
     >>> updated
     RetrainedModels(3 x incremental on 100 rows: 0.01 to 0.01 from today's)
     >>> retrain(classifier, X[:200], y[:200], X_new=X[200:], y_new=y[200:], how="complete").n_rows
-    400
+    200
     """
     if how not in get_args(How):
         raise InvalidInputError(f"how: expected one of {list(get_args(How))}, got {how!r}")
@@ -145,21 +154,34 @@ def retrain(
             retrain = partial(train_on, how=how, rounds=20 if epochs is None else epochs)
         elif how == "incremental" or epochs is not None:
             asked = f"{how!r}" if epochs is None else f"epochs = {epochs}"
+            also = "'refit', 'continue', " * (library_of(model) is not None)
             raise InvalidInputError(
-                f"how: expected 'complete' or 'leave_one_out' for a {type(model).__name__}, which is fitted from "
-                f"scratch as its settings say, got {asked}; pass retrain=, a function that trains it"
+                f"how: expected {also}'complete' or 'leave_one_out' for a {type(model).__name__}, got {asked}; or pass "
+                "retrain=, a function that trains it"
             )
         retrain = retrain or train_whole
     encoded = retrain is None or (space is not None and loaded.preprocess is None)
     read = partial(_read, loaded, space=space, encoded=encoded)
     table, labels = _training_data(read, how, X, y, X_new, y_new)
     seeds = run_seeds(seed, n)
-    share = given_share(share, "share", or_one=True)
     removed = given_share(removed, "removed", or_one=True)
+    if (bootstrap is not None and how != "complete") or (
+        share is not None and how == "leave_one_out"
+    ):
+        name = "share" if bootstrap is None else "bootstrap"
+        raise InvalidInputError(
+            f"{name}: expected none for how={how!r}, which draws rows in its own way"
+        )
+    bootstrap = how == "complete" and bootstrap is not False
+    usual = 0.5 if bootstrap else 0.1 if how in _ON else 1.0
+    share = usual if share is None else given_share(share, "share", or_one=True)
     if disjoint:
         rows = _disjoint(how, len(labels), share, seed, n)
+        size = len(rows[0])
     else:
-        rows = [_drawn(how, len(labels), share, removed, one) for one in seeds]
+        without = max(1, round(removed * len(labels))) if how == "leave_one_out" else 0
+        size = max(1, round(share * len(labels)) - without)
+        rows = [_drawn(how, len(labels), size, bootstrap, one) for one in seeds]
     epochs = None if epochs is None else whole_number(epochs, "epochs", least=1)
     if retrain is not None:
         train = retrain
@@ -179,8 +201,9 @@ def retrain(
     models, classifiers, comparable = zip(*done, strict=True)
     by_us = retrain is None and how == "incremental"
     return RetrainedModels(
-        loaded.classifier, models, classifiers, how, seeds, len(rows[0]), disjoint=disjoint, comparable=all(comparable),
-        steps=optimiser_steps(model, len(rows[0]), epochs or 1) if by_us else None,
+        loaded.classifier, models, classifiers, how, seeds, size, disjoint=disjoint, comparable=all(comparable),
+        steps=optimiser_steps(model, size, epochs or 1) if by_us else None, share=share, bootstrap=bootstrap,
+        some_rows=table.take(np.arange(min(len(labels), SOME)), axis=0),
     )  # fmt: skip
 
 
@@ -191,13 +214,13 @@ def run_seeds(seed: int, n: int) -> tuple[int, ...]:
     return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(n))
 
 
-def _drawn(how: str, n_rows: int, share: float, removed: float, seed: int) -> Ints:
+def _drawn(how: str, n_rows: int, size: int, bootstrap: bool, seed: int) -> Ints:
     """Which rows a run learns from."""
-    order = np.random.default_rng(seed).permutation(n_rows)
-    if how in _ON:
-        return order[: max(1, round(share * n_rows))]
-    without = max(1, round(removed * n_rows)) if how == "leave_one_out" else 0
-    return np.sort(order[: max(1, n_rows - without)])
+    rng = np.random.default_rng(seed)
+    if bootstrap:
+        return rng.integers(0, n_rows, size)
+    order = rng.permutation(n_rows)[:size]
+    return order if how in _ON else np.sort(order)
 
 
 def _disjoint(how: str, n_rows: int, share: float, seed: int, n: int) -> list[Ints]:

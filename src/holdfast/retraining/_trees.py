@@ -19,19 +19,17 @@ from sklearn.pipeline import Pipeline
 from holdfast.errors import InvalidInputError
 
 
-def _library(model: Any, how: str) -> str:
-    for base in type(model).__mro__:
-        name = base.__module__.partition(".")[0]
-        if name in ("xgboost", "lightgbm") and hasattr(model, "fit"):
-            return name
-    raise InvalidInputError(
-        f"how: expected an XGBClassifier or an LGBMClassifier for {how!r}, got a {type(model).__name__}"
-    )
+def library_of(model: Any) -> str | None:
+    """Which library trains these trees, or those that a pipeline ends in, on; None where no known one does."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    names = (base.__module__.partition(".")[0] for base in type(last).__mro__)
+    known = (name for name in names if name in ("xgboost", "lightgbm") and hasattr(last, "fit"))
+    return next(known, None)
 
 
 def refit(model: Any, table: Any, y: Any, seed: int, rounds: int) -> Any:
     """The same splits, with leaves from these rows."""
-    if _library(model, "refit") == "lightgbm":
+    if library_of(model) == "lightgbm":
         fitted = copy.copy(model)
         fitted._Booster = model.booster_.refit(
             table,
@@ -62,7 +60,7 @@ def refit(model: Any, table: Any, y: Any, seed: int, rounds: int) -> Any:
 def more_rounds(model: Any, table: Any, y: Any, seed: int, rounds: int) -> Any:
     """So many rounds on top of today's trees."""
     settings: dict[str, Any] = {"n_estimators": rounds, "random_state": seed % 2**31}
-    if _library(model, "continue") == "lightgbm":
+    if library_of(model) == "lightgbm":
         return clone(model).set_params(**settings).fit(table, y, init_model=model)
     again = clone(model).set_params(**settings, early_stopping_rounds=None)
     return again.fit(table, y, xgb_model=model.get_booster())
@@ -73,6 +71,10 @@ WAYS: dict[str, Callable[..., Any]] = {"refit": refit, "continue": more_rounds}
 
 def train_on(model: Any, table: Any, y: Any, seed: int, *, how: str, rounds: int) -> Any:
     """Trees, or the trees that a pipeline ends in, trained on in one of the ways."""
+    if library_of(model) is None:
+        raise InvalidInputError(
+            f"how: expected an XGBClassifier or an LGBMClassifier for {how!r}, got a {type(model).__name__}"
+        )
     if not isinstance(model, Pipeline):
         return WAYS[how](model, table, y, seed, rounds)
     trained, (name, last) = copy.copy(model), model.steps[-1]

@@ -234,10 +234,12 @@ class Situation:
         protocol = self.protocol
         for how in PAPER_RETRAINED:
             if protocol.retrained.get(how, 0) and not (anew and how == "incremental"):
+                on = how == "incremental"
                 models = retrain(
                     self.fitted, data.X, data.y, how=how,  # type: ignore[arg-type]
-                    X_new=data.X_new, y_new=data.y_new, share=protocol.share, n=int(protocol.retrained[how]),
-                    seed=self.seed, retrain=protocol.fine_tune if how == "incremental" else None, progress=False,
+                    X_new=data.X_new, y_new=data.y_new, share=protocol.share if on else None,
+                    bootstrap=False if how == "complete" else None, n=int(protocol.retrained[how]),
+                    seed=self.seed, retrain=protocol.fine_tune if on else None, progress=False,
                 )  # fmt: skip
                 yield from models.classifiers
 
