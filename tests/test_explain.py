@@ -207,6 +207,15 @@ def test_a_column_of_the_callers_is_not_overwritten():
     assert frame["recourse_found"].tolist() == [True]
 
 
+def test_a_table_to_hold_answers_against_is_read_before_the_search(case, monkeypatch):
+    monkeypatch.setattr(NNCE, "propose", lambda *_: pytest.fail("searched first"))
+    generator, few = NNCE(case.candidates), case.candidates.drop(columns="income")
+    with pytest.raises(hf.HoldfastError, match="income"):
+        explain(
+            case.network, case.people, target=1, generator=generator, space=case.space, data=few
+        )
+
+
 def test_progress_goes_to_stderr(case, capsys):
     explain(
         case.network,

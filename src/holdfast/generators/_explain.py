@@ -115,6 +115,10 @@ def explain(
         model, X, target=target, changes=changes, generator=generator, space=space, seed=seed, time_limit=time_limit,
         threshold=threshold,
     )  # fmt: skip
+    if data is not None:
+        # What cannot be read is refused before the search.
+        data = check_candidates(data)
+        read_candidates(data, task.space, task.classifier)
     tally = getattr(task.classifier, "tally", Tally())
     before = replace(tally)
     proposals = _known_beforehand(task)
@@ -154,7 +158,7 @@ def _ask(generator: Generator, task: Task, rows: Ints, proposals: Proposals) -> 
 
 def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, data: Any) -> None:
     """Say how many answers lie where there are hardly any data, if there is a table to tell."""
-    table = None if data is None else check_candidates(data)
+    table = data
     if data is None and not getattr(generator, "base", generator).keeps_to_rows:
         table = generator.example_table()
     if table is None or isinstance(table, FeatureSpace) or not result.found.any():

@@ -20,7 +20,7 @@ from holdfast.generators._tree_reading import Questions
 
 Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-# A tree may fall into so many boxes for each of its leaves, and all trees together into so many.
+# Trees may fall into so many boxes for each of their leaves, and into so many together.
 _MOST_BOXES, _MOST_TOGETHER = 40, 2**17
 
 
@@ -74,19 +74,57 @@ def pieces_of(
     n_columns: int,
     deadline: Deadline = NO_LIMIT,
 ) -> Pieces:
-    """Boxes that each tree falls into; `worth` is what each leaf adds to a margin at worst, (nodes, rivals)."""
-    both, start = _both_ways(forest, asked), _roots(forest, asked, n_columns)
-    forked = np.isin(np.arange(forest.n_trees), forest.tree_of[both & (forest.tree_of >= 0)])
-    done = _walk(forest, asked, start.take(~forked), ("left", "right"))
-    split, value, exact = _forked(forest, asked, worth, start.take(forked), deadline)
-    found = [(done, worth[done.node]), (split, value)]
-    return _pieces(forest, found, exact)
+    """Boxes that each tree falls into; `worth` is what each leaf adds to a margin at worst, (nodes, rivals).
+
+    In every box some nodes are still to be followed, `nodes`, and the worst leaf that is reached is known, `worst`.
+    """
+    front = _roots(forest, asked, n_columns)
+    least, best = _below(forest, worth)
+    n_done, n_leaves = 0, int(forest.leaves.sum())
+    most = min(max(_MOST_TOGETHER, n_leaves), _MOST_BOXES * n_leaves)
+    nodes, worst = front.node[:, None], np.full((front.node.size, worth.shape[1]), np.inf)
+    done, exact = [(front.take([]), worst[:0])], True
+    while front.node.size:
+        there = nodes >= 0
+        leaf = there & forest.leaves[nodes]
+        worst = np.minimum(worst, np.where(leaf[:, :, None], worth[nodes], np.inf).min(axis=1))
+        # A subtree whose every leaf is better than what is reached for certain does not matter.
+        open_ = there & ~leaf & (least[nodes] < worst[:, None, :]).any(axis=2)
+        full = deadline.over or n_done + front.node.size > most
+        stop = ~open_.any(axis=1) | full
+        exact &= not open_[stop].any()
+        bound = np.where(open_[:, :, None], best[nodes], np.inf).min(axis=1)
+        done.append((front.take(stop), np.minimum(worst, bound)[stop]))
+        n_done += int(stop.sum())
+        nodes, worst, front = np.where(open_, nodes, -1)[~stop], worst[~stop], front.take(~stop)
+        # The open ones first.
+        nodes = -np.sort(-nodes, axis=1)[:, : int(open_.sum(axis=1).max(initial=1))]
+        front.node = nodes[:, 0].copy()
+        parts = []
+        for way, sides in (("left", [1, 0]), ("right", [0, 1]), ("both", [1, 1])):
+            part, rows = _part(asked, front, way)
+            below = np.column_stack([forest.left[part.node], forest.right[part.node]])
+            below = np.where(np.array(sides, dtype=bool), below, -1)
+            parts.append((part, np.column_stack([below, nodes[rows][:, 1:]]), worst[rows]))
+        front = _joined([part for part, _, _ in parts])
+        nodes, worst = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    value = np.concatenate([value for _, value in done])
+    return _pieces(forest, _joined([part for part, _ in done]), value, exact)
 
 
 def outer_boxes(forest: Forest, worth: Floats, asked: Questions, n_columns: int) -> Pieces:
     """For each leaf the box of all rows that may reach it; where questions send values both ways, boxes overlap."""
-    done = _walk(forest, asked, _roots(forest, asked, n_columns), ("may left", "may right"))
-    return _pieces(forest, [(done, worth[done.node])], exact=True)
+    front, done = _roots(forest, asked, n_columns), []
+    while front.node.size:
+        leaf = forest.leaves[front.node]
+        done.append(front.take(leaf))
+        front = front.take(~leaf)
+        parts = [_part(asked, front, way)[0] for way in ("may left", "may right")]
+        for part, below in zip(parts, (forest.left, forest.right), strict=True):
+            part.node = below[part.node].astype(np.intp)
+        front = _joined(parts)
+    boxes = _joined(done)
+    return _pieces(forest, boxes, worth[boxes.node], exact=True)
 
 
 def _roots(forest: Forest, asked: Questions, n_columns: int) -> _Front:
@@ -103,36 +141,12 @@ def _roots(forest: Forest, asked: Questions, n_columns: int) -> _Front:
     )
 
 
-def _pieces(forest: Forest, found: list[tuple[_Front, Floats]], exact: bool) -> Pieces:
+def _pieces(forest: Forest, boxes: _Front, worth: Floats, exact: bool) -> Pieces:
     """What was found, sorted by tree."""
-    whole = _joined([front for front, _ in found])
-    tree = forest.tree_of[whole.node].astype(np.intp)
+    tree = forest.tree_of[boxes.node].astype(np.intp)
     order = np.argsort(tree, kind="stable")
-    worth, whole = np.concatenate([values for _, values in found]), whole.take(order)
-    return Pieces(tree[order], worth[order], whole.low, whole.high, whole.gap, whole.among, exact)
-
-
-def _both_ways(forest: Forest, asked: Questions) -> Mask:
-    """Nodes that send some value both ways."""
-    both = (asked.sure_left < asked.maybe_left) | (asked.gap_left & asked.gap_right)
-    for column in asked.left:
-        both |= (asked.left[column] & asked.right[column]).any(axis=0)
-    return np.asarray(both & ~forest.leaves)
-
-
-def _walk(forest: Forest, asked: Questions, front: _Front, ways: tuple[str, str]) -> _Front:
-    """Follow nodes down to their leaves, left and right."""
-    done = []
-    while True:
-        leaf = forest.leaves[front.node]
-        done.append(front.take(leaf))
-        front = front.take(~leaf)
-        if not front.node.size:
-            return _joined(done)
-        left, right = (_part(asked, front, way)[0] for way in ways)
-        left.node = forest.left[left.node].astype(np.intp)
-        right.node = forest.right[right.node].astype(np.intp)
-        front = _joined([left, right])
+    boxes = boxes.take(order)
+    return Pieces(tree[order], worth[order], boxes.low, boxes.high, boxes.gap, boxes.among, exact)
 
 
 def _part(asked: Questions, front: _Front, way: str) -> tuple[_Front, Mask]:
@@ -178,51 +192,6 @@ def _joined(fronts: list[_Front]) -> _Front:
         join([front.gap for front in fronts]),
         {i: join([front.among[i] for front in fronts]) for i in fronts[0].among},
     )
-
-
-def _forked(
-    forest: Forest, asked: Questions, worth: Floats, front: _Front, deadline: Deadline
-) -> tuple[_Front, Floats, bool]:
-    """Boxes of trees with questions that send some values both ways, what each is worth, and whether that is exact.
-
-    In every box some nodes are still to be followed, `nodes`, and the worst leaf that is reached is known, `worst`.
-    """
-    least, best = _below(forest, worth)
-    n_leaves = np.bincount(forest.tree_of[forest.leaves], minlength=forest.n_trees)
-    share = _MOST_TOGETHER // max(1, front.node.size)
-    most = np.clip(share, n_leaves, _MOST_BOXES * n_leaves)
-    nodes, worst = front.node[:, None], np.full((front.node.size, worth.shape[1]), np.inf)
-    done, exact, count = (
-        [(front.take([]), worst[:0])],
-        True,
-        np.zeros(forest.n_trees, dtype=np.intp),
-    )
-    while front.node.size:
-        there = nodes >= 0
-        leaf = there & forest.leaves[nodes]
-        worst = np.minimum(worst, np.where(leaf[:, :, None], worth[nodes], np.inf).min(axis=1))
-        # A subtree whose every leaf is better than what is reached for certain does not matter.
-        open_ = there & ~leaf & (least[nodes] < worst[:, None, :]).any(axis=2)
-        owner = forest.tree_of[front.node]
-        full = count + np.bincount(owner, minlength=forest.n_trees) > most
-        stop = ~open_.any(axis=1) | full[owner] | deadline.over
-        exact &= not open_[stop].any()
-        bound = np.where(open_[:, :, None], best[nodes], np.inf).min(axis=1)
-        done.append((front.take(stop), np.minimum(worst, bound)[stop]))
-        count += np.bincount(owner[stop], minlength=forest.n_trees)
-        nodes, worst, front = np.where(open_, nodes, -1)[~stop], worst[~stop], front.take(~stop)
-        # The open ones first.
-        nodes = -np.sort(-nodes, axis=1)[:, : int(open_.sum(axis=1).max(initial=1))]
-        front.node = nodes[:, 0].copy()
-        parts = []
-        for way, sides in (("left", [1, 0]), ("right", [0, 1]), ("both", [1, 1])):
-            part, rows = _part(asked, front, way)
-            below = np.column_stack([forest.left[part.node], forest.right[part.node]])
-            below = np.where(np.array(sides, dtype=bool), below, -1)
-            parts.append((part, np.column_stack([below, nodes[rows][:, 1:]]), worst[rows]))
-        front = _joined([part for part, _, _ in parts])
-        nodes, worst = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
-    return _joined([part for part, _ in done]), np.concatenate([value for _, value in done]), exact
 
 
 def _below(forest: Forest, worth: Floats) -> tuple[Floats, Floats]:

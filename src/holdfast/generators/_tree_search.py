@@ -119,9 +119,12 @@ class TreeSearch:
         if self.best is None and self.margins is not None and home.size:
             # Where bounds promise too much, or too little at once, rows are asked about.
             self.profile = self._sampled
-            drawn = self._drawn()
             yield self._greedy(home, 1.0)
-            yield self._greedy(drawn[self.margins(drawn).argmax()], 1.0)
+            if self.problem.most is None:
+                drawn = np.random.default_rng(0).integers(
+                    self.problem.sizes, size=(_DRAWN, home.size)
+                )
+                yield self._greedy(drawn[self.margins(drawn).argmax()], 1.0)
         for _ in range(_ROUNDS):
             if self.best is None or self.until.over:
                 return
@@ -189,16 +192,6 @@ class TreeSearch:
         assert self.margins is not None
         *least[places], here = self.margins(rows)
         return least, here
-
-    def _drawn(self) -> Cells:
-        """Choices at random, with as many columns changed as may be."""
-        problem, size = self.problem, (_DRAWN, self.problem.home.size)
-        rng = np.random.default_rng(0)
-        cells = (rng.random(size) * problem.sizes).astype(np.intp)
-        order = np.where(problem.stays, rng.random(size), -1.0).argsort(axis=1).argsort(axis=1)
-        return (
-            cells if problem.most is None else np.where(order < problem.most, cells, problem.home)
-        )
 
     # ------------------------------------------------------------------ the tree
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from holdfast._classifier import Classifier
-from holdfast._trees import TreeEnsemble
 from holdfast.changes import (
     Changes,
     Ellipsoid,
@@ -95,9 +94,8 @@ def asked_about(decider: Decider, model: Model) -> Decider:
     """The same decider where its model is asked about other rows: what was worked out from trees is kept."""
     if not isinstance(decider, MovingTrees):
         return decider_for(model, decider.changes)
-    assert isinstance(model.classifier, TreeEnsemble)
     other = copy(decider)
-    other.classifier, other.model = model.classifier, model
+    vars(other).update(classifier=model.classifier, model=model)
     return other
 
 
