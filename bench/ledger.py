@@ -116,10 +116,10 @@ def audited(
 
 
 def found(path: Path, n: int) -> dict[str, Any]:
-    """A thousand people's promises, one by one."""
+    """Twenty people's promises, one by one."""
     with Ledger(path) as ledger:
         started = time.process_time()
-        rows = sum(len(ledger.find(f"person-{i}")) for i in range(0, n, max(1, n // 1000)))
+        rows = sum(len(ledger.find(f"person-{i}")) for i in range(0, n, max(1, n // 20)))
         return {"seconds": time.process_time() - started, "rows": rows}
 
 
@@ -153,14 +153,9 @@ def kills(
             with Ledger(path) as ledger:
                 while True:
                     receipt = ledger.add_frame(
-                        network,
-                        batch,
-                        batch,
-                        target=1,
-                        changes=hf.PlausibleChanges(DELTA),
-                        space=space,
-                        radius=False,
-                    )
+                        network, batch, batch, target=1, changes=hf.PlausibleChanges(DELTA), space=space, radius=False,
+                        keys=[f"{len(ledger)}-{i}" for i in range(len(batch))],
+                    )  # fmt: skip
                     os.write(writing, receipt.total.to_bytes(8, "little"))
         os.close(writing)
         # Three of four are killed at work, however slow the machine is; the others while they start.
@@ -201,19 +196,14 @@ def killed_erasures(
     """Erase someone with promises in many pages, and be killed; returns how often nothing had happened yet."""
     path, wait, before = folder / "erased.ledger", random.Random(1), 0
     batch = accepted.head(20)
-    with Ledger(path) as ledger:
-        for _ in range(20):
-            ledger.add_frame(
-                network,
-                batch,
-                batch,
-                target=1,
-                radius=False,
-                keys=[f"p{i}" for i in range(20)],
-                **options,
-            )
     for turn in range(times):
-        person = f"p{turn % 20}"
+        person = f"p{turn}"
+        with Ledger(path) as ledger:
+            for day in range(20):
+                ledger.add_frame(
+                    network, batch, batch, target=1, radius=False, date=f"2026-11-{day + 1:02}",
+                    keys=[person, *(f"{turn}-{i}" for i in range(19))], **options,
+                )  # fmt: skip
         child = os.fork()
         if child == 0:
             with Ledger(path) as ledger:
@@ -227,18 +217,6 @@ def killed_erasures(
             if left not in (0, 20) or not result.intact or result.erased % 20:
                 raise SystemExit(f"{left} promises of 20 after a kill: {result}")
             before += left == 20
-            if left == 0:
-                # Recorded again, so that there is something to erase at the next turn.
-                for _ in range(20):
-                    ledger.add_frame(
-                        network,
-                        batch[:1],
-                        batch[:1],
-                        target=1,
-                        radius=False,
-                        keys=[person],
-                        **options,
-                    )
     return before
 
 
@@ -296,7 +274,7 @@ def forged(pages: list[Page], rng: random.Random) -> tuple[str, list[Page]]:
         )
     elif kind == "erasure":
         last = pages[-1]
-        made = Page.erasure([page.first + row], "2026-11-17", "forged").linked(
+        made = Page.erasure([page.first + row], "00" * 8, "2026-11-17", "forged").linked(
             last.number + 1, last.first + last.size, rng.randbytes(32)
         )  # fmt: skip
         pages[place] = page.blanked(np.array([row]))
@@ -346,10 +324,6 @@ def tampered(
             )
             ledger.erase(f"p{i}-3", why="asked for")
     with sqlite3.connect(path) as connection:
-        for (trigger,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall():
-            connection.execute(f"DROP TRIGGER {trigger}")
         pages = [Page(*row) for row in connection.execute("SELECT * FROM pages ORDER BY number")]
     connection.close()
     marks, counts, seen, unseen = ", ".join("?" * len(Page._fields)), 0, 0, []
@@ -364,7 +338,6 @@ def tampered(
             connection.execute("DELETE FROM pages")
             connection.executemany(f"INSERT INTO pages VALUES ({marks})", other)
             connection.execute("COMMIT")
-            ledger.reindex()
             counts += 1
             if ledger.verify().intact:
                 unseen.append(kind)
@@ -425,7 +398,7 @@ def run(folder: Path, n: int, times: int, forgeries: int) -> str:
     ]
     found_rows = measured(lambda: found(path, n))
     rows.append(
-        ("a thousand people's promises, by key", found_rows, f"{found_rows['rows']:,} promises")
+        ("twenty people's promises, by key", found_rows, f"{found_rows['rows']:,} promises")
     )
     unfoldable = Model(
         outside, preprocess=new_space.encode, feature_names=tuple(map(str, space.names))
@@ -480,7 +453,7 @@ def run(folder: Path, n: int, times: int, forgeries: int) -> str:
         f"{forgery['files']:,} ledgers were tampered with: a bit or a letter changed, promises exchanged within a page "
         "and between pages, blanked or put back after an erasure, erasures altered and forged, pages cut out and "
         "moved. "
-        f"`verify` noticed {forgery['noticed']:,} of them, the index of keys built anew each time.",
+        f"`verify` noticed {forgery['noticed']:,} of them.",
         "",
     ]
     return "\n".join(lines)

@@ -516,7 +516,9 @@ def main() -> None:
                 print(loads[-1], flush=True)
         if given.priority:
             autogroup.write_text("0")
-        with service(folder, "--ledger", "nonsense.ledger", "--max-seconds", "2") as (_, port):
+        (folder / "auditor").write_text("auditors of the bench", encoding="utf-8")
+        options = "--ledger nonsense.ledger --audit-token-file auditor --max-seconds 2"
+        with service(folder, *options.split()) as (_, port):
             answers, wrong = malformed(port, people["explain"], given.malformed)
             print(answers, wrong[:5], flush=True)
         fate = killed(folder, people["explain"], given.kills, 3.0)

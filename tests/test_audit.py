@@ -225,10 +225,10 @@ def test_promises_of_several_models_and_deltas_are_judged_each_by_its_own(tmp_pa
 def test_inside_delta_no_promise_is_opened(tmp_path, lender, monkeypatch):
     sure = hf.certify(lender.network, lender.promised, 1, lender.changes, space=lender.space).robust
     with Ledger(tmp_path / "L") as ledger:
-        for _ in range(50):
+        for year in range(50):
             ledger.add_frame(
                 lender.network, lender.people[sure], lender.promised[sure], target=1, changes=lender.changes,
-                space=lender.space, radius=False,
+                space=lender.space, radius=False, date=f"{1970 + year}-01-01",
             )  # fmt: skip
 
         def opened(*_):
@@ -248,8 +248,8 @@ def test_outside_delta_no_more_than_a_batch_is_in_memory_and_raw_rows_are_not_re
 ):
     sizes, read = [], Overview.points
     with Ledger(tmp_path / "L") as ledger:
-        for _ in range(30):
-            record(ledger, lender, radius=False)
+        for year in range(30):
+            record(ledger, lender, radius=False, date=f"{1990 + year}-01-01")
 
         def counted(self, places):
             points = read(self, places)
@@ -626,6 +626,19 @@ def run(path, model, *arguments):
     return runner.invoke(
         app, ["audit", "--ledger", str(path), "--model", str(model), *map(str, arguments)]
     )
+
+
+def test_no_key_of_a_contact_is_a_formula(lender, tmp_path):
+    path = tmp_path / "L"
+    keys = ["=1+1", "@SUM(1)", "-3", *map(str, range(len(lender.people) - 3))]
+    with Ledger(path) as ledger:
+        record(ledger, lender, keys=keys, date="2026-12-01")
+    random_network(lender.space.n_variables, seed=5, hidden=(4, 3)).save(tmp_path / "new.npz")
+    options = ["--contacts", tmp_path / "contacts.csv", "--out", tmp_path / "all.csv"]
+    run(path, tmp_path / "new.npz", *options)
+    told = pd.read_csv(tmp_path / "all.csv", dtype=str)["key"]
+    assert {"'=1+1", "'@SUM(1)", "-3"} <= set(told)
+    assert not pd.read_csv(tmp_path / "contacts.csv", dtype=str)["key"].str.match("''|[=@]").any()
 
 
 def test_the_command_is_a_gate(path, lender, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 from pathlib import Path
 
@@ -369,13 +370,13 @@ def test_rows_that_are_not_there(row: object):
 def test_letters_into_a_folder_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def refuse(**_: object) -> str:
+    def refuse(*_: object) -> str:
         raise PermissionError(13, "Permission denied")
 
     advice = hf.explain(
         BINARY, POINTS[1:], target=1, changes=CHANGES, generator=hf.NNCE([[0.0, 1.0]])
     )
-    monkeypatch.setattr("holdfast.presentation.letters._files.tempfile.mkdtemp", refuse)
+    monkeypatch.setattr(os, "mkdir", refuse)
     with pytest.raises(
         hf.errors.InvalidInputError,
         match=r"letters: expected a folder that can be made, got: .*denied",

@@ -65,6 +65,22 @@ class TestSavedNetworks:
         with pytest.raises(FileFormatError, match="different labels"):
             read_model(tmp_path / "net.npz")
 
+    def test_a_file_is_written_whole_and_through_no_link(self, tmp_path, monkeypatch):
+        NETWORK.save(tmp_path / "net")
+        before = (tmp_path / "net").read_bytes()
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "savez", lambda file, **parts: file.write(b"half") / None)
+            with pytest.raises(TypeError):
+                NETWORK.save(tmp_path / "net")
+        assert (tmp_path / "net").read_bytes() == before
+        assert [path.name for path in tmp_path.iterdir()] == ["net"]
+        # Someone who foresaw the name of the file that is written first.
+        monkeypatch.setattr("secrets.token_hex", lambda size: "foreseen")
+        (tmp_path / ".foreseen.partial.net").symlink_to(tmp_path / "planted")
+        with pytest.raises(InvalidInputError, match="expected a file that can be written"):
+            NETWORK.save(tmp_path / "net")
+        assert not (tmp_path / "planted").exists()
+
     @pytest.mark.parametrize("name", ["net.npz", "net.skops", "net.bin"])
     def test_damage_raises_errors_of_our_own(self, tmp_path, name):
         NETWORK.save(tmp_path / "whole")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import pickle
 import re
 from dataclasses import replace
@@ -905,13 +906,38 @@ def test_all_letters_or_none_and_the_row_is_named(tmp_path: Path) -> None:
         ({"keys": ["a", "a", "b"]}, "keys: expected each key once, got 'a' 2 times"),
         ({"keys": ["a", "b"]}, "keys: expected one for each of the 3 rows, got 2"),
         ({"keys": "who"}, "keys: expected one of the columns"),
-        ({"keys": ["a", "b\n", "\n"]}, "keys: expected a line of text"),
+        ({"keys": ["a", "b", "c\x00"]}, "keys: expected a line of text"),
+        *(
+            ({"keys": ["a", "b", key]}, "keys: expected")
+            for key in (None, np.nan, pd.NA, "\n", "\ud800")
+        ),
         ({"names": {"x": "X"}}, "names: expected one for every key, got none for 'y'"),
         ({"rows": []}, "rows: expected at least one row"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             hf.letters(advice, tmp_path / "other", **options)
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a umask")
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_a_folder_of_letters_honours_the_umask(
+    advised: hf.Recourse, tmp_path: Path, mask: int
+) -> None:
+    before = os.umask(mask)
+    try:
+        hf.letters(advised, tmp_path / "letters", date=DAY)
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "letters").iterdir()}
+    assert (tmp_path / "letters").stat().st_mode & 0o777 == 0o777 & ~mask
+    assert modes == {0o666 & ~mask}
+
+
+def test_no_key_in_a_manifest_is_a_formula(advised: hf.Recourse, tmp_path: Path) -> None:
+    keys = ["=cmd|' /C calc'!A0", *(f"P-{i}" for i in range(1, len(advised)))]
+    hf.letters(advised, tmp_path / "letters", date=DAY, keys=keys)
+    assert pd.read_csv(tmp_path / "letters" / "manifest.csv")["key"][0] == f"'{keys[0]}"
 
 
 def test_a_missing_name_is_left_out(tmp_path: Path) -> None:

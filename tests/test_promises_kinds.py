@@ -178,9 +178,9 @@ def test_trees_promise_and_are_audited_by_the_rows_themselves(people, space, tmp
     models = [trees(seed) for seed in range(4)]
     advice = advised(models[0], people, space, hf.PlausibleShift(0.4))
     with Ledger(tmp_path / "trees.ledger") as ledger:
-        receipt = ledger.add(advice, date="2026-11-16", once=True)
+        receipt = ledger.add(advice, date="2026-11-16")
         assert receipt.added == int(advice.found.sum()) > 10
-        again = ledger.add(advice, date="2026-11-16", once=True)
+        again = ledger.add(advice, date="2026-11-16")
         assert (again.added, again.repeated) == (0, receipt.added)
         assert ledger.verify().intact
         (terms,) = ledger.terms

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import threading
+import re
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources.abc import Traversable
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraError
 
@@ -20,6 +22,10 @@ from holdfast.errors import FileFormatError, InvalidInputError, MissingExtraErro
 Place = str | os.PathLike[str]
 Document = dict[str, Any]
 Facts = Mapping[str, Any]
+
+# Before a text that a spreadsheet takes for a formula, which a plain number is not; and the apostrophe before such.
+_FORMULA = re.compile(r"\A(?='*[=+\-@\t\r])(?![+-]?[\d.]+(?:[eE][+-]?\d+)?\Z)")
+_MARKED = re.compile(r"\A'(?='*[=+\-@\t\r])")
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 
@@ -47,6 +53,40 @@ def is_parquet(path: Path) -> bool:
     return name.endswith(".parquet")
 
 
+def write_csv(frame: pd.DataFrame, path: Path, **options: Any) -> None:
+    """A table as CSV in which no text is a formula: a spreadsheet would run one that begins with = + - @.
+
+    Such texts get an apostrophe before them, which `without_apostrophes` takes away; numbers stay as they are.
+    """
+    _texts_changed(frame, _FORMULA, "'").to_csv(path, lineterminator="\n", **options)
+
+
+def without_apostrophes(frame: pd.DataFrame) -> pd.DataFrame:
+    """The texts that `write_csv` was given.
+
+    Examples
+    --------
+    >>> without_apostrophes(pd.DataFrame({"key": ["'=1+1", "'s-Gravenhage"]}))["key"].tolist()
+    ['=1+1', "'s-Gravenhage"]
+    """
+    return _texts_changed(frame, _MARKED, "")
+
+
+def _texts_changed(frame: pd.DataFrame, old: re.Pattern[str], new: str) -> pd.DataFrame:
+    """The table with another beginning of its texts; numbers and missing values are as they were."""
+
+    def changed(value: Any) -> Any:
+        return old.sub(new, value, count=1) if isinstance(value, str) else value
+
+    frame = frame.copy(deep=False)
+    if not is_numeric_dtype(frame.index.dtype):
+        frame.index = frame.index.map(changed)
+    for place, dtype in enumerate(frame.dtypes):
+        if not is_numeric_dtype(dtype):
+            frame.isetitem(place, frame.iloc[:, place].map(changed).array)
+    return frame
+
+
 def write_table(frame: pd.DataFrame, path: Path, *, index: bool = True) -> None:
     """The table as the file's name says, with its index or without, the same bytes on every system."""
     parquet = is_parquet(path)
@@ -54,7 +94,7 @@ def write_table(frame: pd.DataFrame, path: Path, *, index: bool = True) -> None:
         if parquet:
             frame.to_parquet(beside, index=None if index else False)
         else:
-            frame.to_csv(beside, index=index, lineterminator="\n")
+            write_csv(frame, beside, index=index)
 
 
 def read_json(path: Path | Traversable, what: str = "JSON") -> Any:
@@ -78,9 +118,14 @@ def write_text(text: str, path: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to, renamed at the end: whoever looks sees the old file or the whole new one."""
-    beside = path.with_name(f".{os.getpid()}-{threading.get_ident()}.partial.{path.name}")
+    """A place beside `path` to write to, renamed at the end: whoever looks sees the old file or the whole new one.
+
+    Its name cannot be foreseen, and it is created here: a link that someone put there is an error, not a way out.
+    """
+    beside = path.with_name(f".{secrets.token_hex(8)}.partial.{path.name}")
     try:
+        # O_EXCL follows no link.
+        os.close(os.open(beside, os.O_CREAT | os.O_EXCL, 0o666))
         yield beside
         os.replace(beside, path)
     except OSError as error:

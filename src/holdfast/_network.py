@@ -12,6 +12,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from holdfast._classifier import Bools, Classifier, Floats, Ints, Pair, Values
-from holdfast._files import Place
+from holdfast._files import Place, whole_file
 from holdfast._given import given_floats
 from holdfast._shown import Shown, Summary
 from holdfast.errors import FileFormatError, InvalidInputError
@@ -234,7 +235,7 @@ class Network(Shown, Classifier):
         }
         arrays: dict[str, Any] = {f"weight_{i}": weight for i, weight in enumerate(self.weights)}
         arrays |= {f"bias_{i}": bias for i, bias in enumerate(self.biases)}
-        with open(path, "wb") as file:
+        with whole_file(Path(path)) as partial, partial.open("wb") as file:
             np.savez(file, header=np.array(json.dumps(header)), **arrays)
 
     @classmethod

@@ -11,6 +11,7 @@ import pandas as pd
 from typer import Argument
 
 import holdfast as hf
+from holdfast._files import without_apostrophes
 from holdfast.cli import _tables as tables
 from holdfast.cli._options import FILE, Points
 from holdfast.errors import InvalidInputError
@@ -35,6 +36,8 @@ class Advised(Points):
         """The advice for these people; with a `path` that of another method, for the same people as `like`."""
         path = self.recourse if path is None else path
         advice = tables.read_table(path, index=self.index or "row", space=self.space)
+        if ".csv" in path.suffixes:
+            advice = without_apostrophes(advice)
         if like is not None:
             if len(advice) != len(like):
                 raise InvalidInputError(

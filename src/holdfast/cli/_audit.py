@@ -231,7 +231,7 @@ def _show(
             say(expiry.describe(k))
     elif expiry is not None:
         _show_expiry(counts, expiry)
-    say(f"{len(result):,} promises in {seconds:.2f} s; ledger head {result.head}")
+    say(f"{len(result):,} promises in {seconds:.2f} s; ledger head {result.head.split()[-1]}")
     for path in written:
         say(f"written: {path}")
 

@@ -1,4 +1,4 @@
-"""The commands below ``ledger``: add, show, verify, erase, export and migrate."""
+"""The commands below ``ledger``: add, show, head, verify, erase and export."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
 from holdfast.cli._options import BROKEN, FILE, command
 from holdfast.cli._screens import complain, say, show_table
+from holdfast.errors import InvalidInputError
 from holdfast.promises import Ledger
 from holdfast.promises._ledger_read import overviews
-from holdfast.promises._migrate import migrate as migrate_ledger
 
 app = typer.Typer(
     help="Every promise that was made, in a file that shows when it was tampered with.",
@@ -57,23 +57,22 @@ def add(
         str | None, "When the promises were made, 2026-11-16; today if not given."
     ] = None,
     no_radius: Annotated[bool, "Do not compute each promise's certified radius."] = False,
-    once: Annotated[
-        bool,
-        "Leave out what is recorded already (same key, date, terms, class and advice).",
-    ] = False,
     secret: SecretFile = None,
 ) -> None:
-    """Record the promises that `explain` made: all of them, or none if anything is wrong."""
+    """Record the promises that `explain` made: all of them, or none if anything is wrong.
+
+    What is recorded already (same key, date, terms, class and advice) is left out.
+    """
     recourse = advised.read_advice(advised.table)
     with Ledger(ledger, secret=read_secret(secret)) as book:
-        receipt = book.add(recourse, date=date, radius=not no_radius, once=once)
+        receipt = book.add(recourse, date=date, radius=not no_radius)
     say(f"{receipt.added:,} promises recorded, {receipt.skipped:,} rows without an answer skipped.")
-    if once:
+    if receipt.repeated:
         say(f"{receipt.repeated:,} were recorded already.")
     say(f"{receipt.total:,} promises in {ledger}")
-    say(f"head {receipt.head}")
     say(
-        "Keep the head elsewhere: with it, `ledger verify --head` also sees entries cut off at the end."
+        "Keep the ledger's head elsewhere (`holdfast ledger head`): `ledger verify --head` then also sees entries that "
+        "were cut off at the end."
     )
 
 
@@ -128,7 +127,14 @@ def show(
         for words, measured in chances.items():
             for one in measured:
                 say(f"{words}: measured, not proven: {one}")
-        say(f"head {book.head}")
+
+
+@app.command()
+@command
+def head(ledger: LedgerFile) -> None:
+    """What stands for the whole ledger, to be kept elsewhere: three lines, the body of a C2SP checkpoint."""
+    with Ledger(ledger, create=False) as book:
+        typer.echo(book.head, nl=False)
 
 
 def _show_person(key: str, promises: pd.DataFrame) -> None:
@@ -154,14 +160,24 @@ def _show_person(key: str, promises: pd.DataFrame) -> None:
 def verify(
     ledger: LedgerFile,
     *,
-    head: Annotated[str | None, "HASH", "A head that was noted down before."] = None,
+    head: Annotated[
+        Path | None, FILE, "A head that was kept: what `ledger head` printed, or a signed note."
+    ] = None,
+    recheck: Annotated[
+        str | None, "all, or N", "Also certify promises again: all of them, or N drawn at random."
+    ] = None,
 ) -> None:
     """Is every entry what was written, in its place? Exit code 3 if not.
 
-    Entries cut off at the end do not show in the chain: give the head that was printed when they were added.
+    Entries cut off at the end show only against a head that was kept. That a promise was ever certified shows only
+    with --recheck.
     """
+    if recheck not in (None, "all") and not recheck.isdecimal():
+        raise InvalidInputError(f"--recheck: expected all or a whole number, got {recheck!r}")
+    kept = None if head is None else head.read_text(encoding="utf-8", errors="replace")
     with Ledger(ledger, create=False) as book:
-        result = book.verify(head=head)
+        again = recheck == "all" or int(recheck or 0)
+        result = book.verify(head=kept, recheck=again)
     if not result.intact:
         complain(str(result))
         raise typer.Exit(BROKEN)
@@ -197,20 +213,3 @@ def erase(
     with Ledger(ledger, create=False, secret=read_secret(secret)) as book:
         erased = book.erase(key, why=why)
         say(f"{len(erased):,} promise{'' if len(erased) == 1 else 's'} erased")
-        say(f"head {book.head}")
-
-
-@app.command()
-@command
-def migrate(
-    old: Annotated[Path, Argument(help="A ledger that an earlier version wrote.", **FILE)],
-    new: Annotated[
-        Path, Argument(dir_okay=False, help="The file to write; it must not be there yet.")
-    ],
-    *,
-    secret: SecretFile = None,
-) -> None:
-    """Write a ledger of version 1 as a new file, after its whole chain was verified; the old file stays as it is."""
-    count, head = migrate_ledger(old, new, secret=read_secret(secret))
-    say(f"{count:,} promises: {new}")
-    say(f"head of the old ledger {head}")

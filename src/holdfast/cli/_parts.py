@@ -25,7 +25,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 import holdfast as hf
-from holdfast._files import is_parquet, whole_file
+from holdfast._files import is_parquet, whole_file, without_apostrophes, write_csv
 from holdfast._parallel import ahead, beside, jobs
 from holdfast._progress import progress_bar
 from holdfast.errors import InvalidInputError
@@ -66,7 +66,7 @@ class Parts:
             if self.parquet:
                 _write_arrow(frame, beside)
             else:
-                frame.to_csv(beside, header=number == 0, lineterminator="\n")
+                write_csv(frame, beside, header=number == 0)
 
     def read(self, number: int) -> Any:
         """A part that was kept."""
@@ -75,7 +75,8 @@ class Parts:
         names = [str(self.like.index.name), *self.like.columns]
         types = {name: dtype for name, dtype in self.like.dtypes.items() if dtype != "str"}
         options: dict[str, Any] = {"names": names, "index_col": 0, "dtype": types, "header": None}
-        return pd.read_csv(self.path(number), skiprows=int(number == 0), **options)
+        part = pd.read_csv(self.path(number), skiprows=int(number == 0), **options)
+        return without_apostrophes(part)
 
     @contextmanager
     def growing(self) -> Iterator[Keep]:

@@ -66,7 +66,12 @@ def serve(
     token_file: Annotated[
         Path | None,
         FILE,
-        "A file with the token that every request has to bear; only /health is open.",
+        "A file with the token that every request for advice has to bear; only /health is open.",
+    ] = None,
+    audit_token_file: Annotated[
+        Path | None,
+        FILE,
+        "A file with an auditor's token: answers /audit, which is closed otherwise; totals alone go to others.",
     ] = None,
     host: Annotated[
         str, "Where to listen; beyond this machine only with --token-file."
@@ -98,11 +103,15 @@ def serve(
         ledger=ledger,
         secret=None if ledger is None else read_secret(secret),
         radius=not no_radius,
+        audited=audit_token_file is not None,
         seed=served.seed,
         limits=RequestLimits(*limited.limits),
     )
-    token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
-    run(service, host=host, port=port, token=token, workers=workers, ready=_ready)
+    files = {"advise": token_file, "audit": audit_token_file}
+    tokens = {
+        role: path.read_text(encoding="utf-8").strip() for role, path in files.items() if path
+    }
+    run(service, host=host, port=port, tokens=tokens, workers=workers, ready=_ready)
 
 
 def _ready(url: str) -> None:

@@ -25,7 +25,6 @@ from holdfast.promises._kept_share import KeptShare
 from holdfast.promises._ledger import Ledger, Receipt
 from holdfast.promises._ledger_read import Promises
 from holdfast.promises._ledger_verify import Verification
-from holdfast.promises._migrate import migrate
 from holdfast.promises._terms import Terms
 from holdfast.promises._witness_file import SavedWitness, WitnessFileError, save_witness
 
@@ -46,7 +45,6 @@ __all__ = [
     "audit",
     "certificate",
     "check_certificate",
-    "migrate",
     "promise_expiry",
     "read_certificates",
     "row_document",

@@ -316,7 +316,7 @@ class Audit(AuditTotals, Shown):
             ("distance from the models of the promises", max(distances) if distances else None),
             ("new model", self.model[:12]),
             ("threshold", self.threshold),
-            ("ledger's head", self.head[:12]),
+            ("ledger's head", " ".join(self.head.split())),
         ]
         count, what = (
             (rows.size, "promises that are not kept") if rows.size else (len(self), "promises")

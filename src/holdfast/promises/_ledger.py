@@ -2,7 +2,8 @@
 
 The chain covers a commitment to each promise, so that a promise cannot be removed, altered, moved or put in between
 without every later hash being wrong; it still holds when someone's promises are erased. What the chain alone cannot
-show is that its last entries were cut off: for that, keep the `head` elsewhere and give it to `verify`.
+show is that its last entries were cut off, or that it was written anew: for that, keep the `head` elsewhere and give it
+to `verify`. Nor does it show that a promise was ever certified: for that, `verify` certifies promises again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import numpy as np
 import pandas as pd
 
 from holdfast._dates import iso_date
+from holdfast._deadline import Deadline
 from holdfast._files import Place
+from holdfast._given import shown, whole_number
 from holdfast._shown import HEAD, Shown, Summary
 from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, InvalidInputError
@@ -28,7 +31,7 @@ from holdfast.importers import Model
 from holdfast.promises._ledger_file import LedgerFile, check_secret
 from holdfast.promises._ledger_read import BATCH, Promises, export, promises_frame
 from holdfast.promises._ledger_record import Receipt, certified_columns, read_keys, same_bits
-from holdfast.promises._ledger_verify import Verification, verify
+from holdfast.promises._ledger_verify import Verification, rechecked, verify
 from holdfast.promises._pages import as_objects, encode_json
 from holdfast.promises._terms import Terms
 from holdfast.verify._fingerprint import known_of
@@ -93,7 +96,7 @@ class Ledger(Shown):
             number, head = self.end
         except HoldfastError:
             return f"Ledger({str(self.file.path)!r}: closed, or no longer to be read)"
-        return f"Ledger({str(self.file.path)!r}: {number:,} promises, head {head[:12]})"
+        return f"Ledger({str(self.file.path)!r}: {number:,} promises, head {head.split()[-1][:12]})"
 
     def overview(self) -> Summary:
         """What a notebook shows."""
@@ -102,25 +105,30 @@ class Ledger(Shown):
         facts = [
             ("file", self.file.path),
             ("made under", "; ".join(terms[:HEAD]) + "; …" * (len(terms) > HEAD)),
-            ("head, to be kept elsewhere", head),
+            ("head, to be kept elsewhere", " ".join(head.split())),
         ]
         return Summary(f"A ledger of {number:,} promises", facts)
 
     @property
     def head(self) -> str:
-        """The hash at the end of the chain, which stands for the whole ledger: keep it where nobody can change it."""
+        """What stands for the whole ledger: keep it where nobody who may write the ledger can change it.
+
+        Three lines, the body of a C2SP checkpoint: the ledger's name, the number of pages, the hash of the last page.
+        """
         return self.end[1]
 
     @property
     def end(self) -> tuple[int, str]:
         """How many promises there are, those that were erased too, and the head, read at once."""
-        _, number, head = self.file.end()
-        return number, head.hex()
+        with self.file.reading():
+            pages, number, own = self.file.end()
+            return number, self.file.head(pages, own)
 
     @property
     def terms(self) -> tuple[Terms, ...]:
         """Everything that promises were made under: model, feature space, threshold and Δ."""
-        return tuple(map(self._read_terms, self.file.terms()))
+        with self.file.reading():
+            return tuple(map(self._read_terms, self.file.terms()))
 
     def _read_terms(self, name: str) -> Terms:
         """Read once and held against their hash, which is all that they can ever be."""
@@ -142,11 +150,12 @@ class Ledger(Shown):
         date: str | datetime.date | None = None,
         threshold: Any = None,
         radius: bool = True,
-        once: bool = False,
     ) -> Receipt:
         """Record what `explain` returned, all of it or nothing.
 
-        It is certified again: what is recorded rests on no object that could have been put together by hand.
+        It is certified again: what is recorded rests on no object that could have been put together by hand. Advice
+        that was UNKNOWN is recorded as such, because that is what the person was told. A row that is recorded already
+        (the same key, date, terms, class and x') is left out, so an `add` can be repeated; name the date then.
 
         Parameters
         ----------
@@ -161,14 +170,12 @@ class Ledger(Shown):
         radius
             Also compute and record each promise's certified radius, which costs more than its verdict. In a norm other
             than ∞ with two or more hidden layers none is recorded, since each takes up to two seconds.
-        once
-            Leave out what is recorded already: the same key, date, terms, class and x'. So an `add` of which one does
-            not know whether it came to its end can be repeated; name the date, for tomorrow is another one.
 
         Raises
         ------
         InvalidInputError
-            Among others if today's model at this threshold does not give some row its class: nothing is recorded.
+            Among others if today's model at this threshold does not give some row its class, or if a row is about
+            someone who was erased: nothing is recorded.
         """
         check_recourse(recourse, "recourse")
         keys = recourse.counterfactuals.index if keys is None else keys
@@ -176,7 +183,13 @@ class Ledger(Shown):
         if changes is not None and model.recorded[1] != recourse.model.recorded[1]:
             changes = known_of(model, changes, "it was measured at another threshold")
         terms = _terms(model, recourse.space, changes)
-        return self._record(terms, recourse, keys, date, radius=radius, once=once)
+        return self._record(terms, recourse, keys, date, radius=radius)
+
+    def add_answered(self, recourse: Recourse, deadline: Deadline, *, radius: bool) -> Receipt:
+        """`add` for the process that certified the advice a moment ago: its verdicts, and radii while there is time."""
+        terms = _terms(recourse.model, recourse.space, recourse.changes)
+        keys = recourse.counterfactuals.index
+        return self._record(terms, recourse, keys, None, radius=radius, deadline=deadline)
 
     def add_frame(
         self,
@@ -191,7 +204,6 @@ class Ledger(Shown):
         date: str | datetime.date | None = None,
         threshold: Any = None,
         radius: bool = True,
-        once: bool = False,
     ) -> Receipt:
         """Record promises that come as tables, such as the file that ``holdfast explain --out`` writes.
 
@@ -204,7 +216,7 @@ class Ledger(Shown):
         factuals, counterfactuals
             x and x' in raw units, row by row. A row of `counterfactuals` with a missing value in a column of the space
             has no answer and is skipped, unless the value may be missing and is in `factuals` too.
-        keys, date, threshold, radius, once
+        keys, date, threshold, radius
             As for `add`; the keys are by default the index of `counterfactuals`.
         """
         if changes is not None:
@@ -216,7 +228,7 @@ class Ledger(Shown):
             changes = known_of(told.model, changes, "the table does not say that it was stated")
         keys = counterfactuals.index if keys is None else keys
         return self._record(
-            _terms(told.model, told.space, changes), told, keys, date, radius=radius, once=once
+            _terms(told.model, told.space, changes), told, keys, date, radius=radius
         )
 
     def _record(
@@ -227,13 +239,12 @@ class Ledger(Shown):
         date: str | datetime.date | None,
         *,
         radius: bool,
-        once: bool,
+        deadline: Deadline | None = None,
     ) -> Receipt:
         """Check, certify and write the rows with an answer; the lock is held for the writing alone."""
-        for name, value in (("radius", radius), ("once", once)):
-            if not isinstance(value, bool):
-                raise InvalidInputError(f"{name}: expected True or False, got {value!r}")
-        if self.file.about["pseudonyms"] and self.file.secret is None:
+        if not isinstance(radius, bool):
+            raise InvalidInputError(f"radius: expected True or False, got {radius!r}")
+        if self.file.about.get("pseudonyms") and self.file.secret is None:
             raise InvalidInputError(
                 "secret: expected that of this ledger, whose keys are pseudonyms, got None"
             )
@@ -248,7 +259,16 @@ class Ledger(Shown):
                 "recourse: expected points that are the encoding of its counterfactuals"
             )
         known = as_objects([self.file.name_of(key) for key in names[rows]])
-        said = certified_columns(terms, known, before, after, recourse.targets[rows], radius)
+        said = certified_columns(
+            terms,
+            known,
+            before,
+            after,
+            recourse.targets[rows],
+            recourse.verdict[rows],
+            radius,
+            deadline,
+        )
         parts = [(terms, said)]
         if terms.changes is not None and terms.changes.chance is not None:
             # Nothing measured is recorded of people who are plainly unlike those of whom it was.
@@ -259,14 +279,15 @@ class Ledger(Shown):
                 (bare, said.take(np.flatnonzero(~told))),
             ]
             parts = [part for part in parts if len(part[1].keys)]
-        added, total, head = self.file.append(parts, iso_date(date, "date"), once=once)
-        return Receipt(added, len(recourse) - rows.size, total, head.hex(), rows.size - added)
+        added, total, head = self.file.append(parts, iso_date(date, "date"))
+        return Receipt(added, len(recourse) - rows.size, total, head, rows.size - added)
 
     def erase(self, key: Any, *, why: str = "") -> tuple[int, ...]:
         """Take everything that the ledger says of someone's promises out of the file; returns their numbers.
 
-        Their place in the chain remains, and an entry of its own that says which promises were erased, and when. What
-        was copied before is not reached: exports, backups, letters, certificates.
+        Their place in the chain remains, and an entry of its own that says which promises were erased, and when. It has
+        eight bytes of a hash of the key, by which `add` refuses this person later. What was copied before is not
+        reached: exports, backups, letters, certificates.
 
         Parameters
         ----------
@@ -274,13 +295,20 @@ class Ledger(Shown):
             Whose promises; a pseudonym as it is where the ledger has such and no secret was given.
         why
             A reason to put on record, which cannot be erased: name nobody in it.
+
+        Raises
+        ------
+        InvalidInputError
+            If the ledger has no promise to this person, or has it no more.
         """
         name = encode_json(self.pseudonym(key))
-        return tuple(self.file.erase(name, iso_date(None, "date"), str(why)))
-
-    def reindex(self) -> None:
-        """Build the index of keys again from the promises, where `verify` says that it is not theirs."""
-        self.file.reindex()
+        erased = self.file.erase(name, iso_date(None, "date"), str(why))
+        if not erased:
+            raise InvalidInputError(
+                f"key: expected someone with promises in {self.file.path}, got {shown(key)}, who has none; a ledger of "
+                "pseudonyms also needs its secret"
+            )
+        return tuple(erased)
 
     # ------------------------------------------------------------------ reading
 
@@ -301,12 +329,13 @@ class Ledger(Shown):
         last = len(self) if last is None else last
         asked = "SELECT number FROM pages WHERE size > 0 AND first <= ? AND (? = '' OR terms = ?) ORDER BY first"
         name = "" if terms is None else terms.hash
-        for (number,) in self.file.query(asked, last, name, name):
-            (page,) = self.file.pages(number)
-            count = min(page.size, last + 1 - page.first)
-            for start in range(0, count, batch):
-                places = np.arange(start, min(start + batch, count))
-                yield Promises.of(page, self._read_terms(page.terms), places)
+        with self.file.reading():
+            for (number,) in self.file.query(asked, last, name, name):
+                (page,) = self.file.pages(number)
+                count = min(page.size, last + 1 - page.first)
+                for start in range(0, count, batch):
+                    places = np.arange(start, min(start + batch, count))
+                    yield Promises.of(page, self._read_terms(page.terms), places)
 
     def find(self, key: Any) -> pd.DataFrame:
         """Every promise made to someone, the oldest first; no row if there is none.
@@ -318,25 +347,36 @@ class Ledger(Shown):
             no secret was given.
         """
         name = encode_json(self.pseudonym(key))
-        parts = []
-        for page in self.file.pages_of(name):
-            places = np.flatnonzero(page.lines("keys") == name)
-            parts.append(Promises.of(page, self._read_terms(page.terms), places))
-        return promises_frame(parts)
+        with self.file.reading():
+            parts = []
+            for page in self.file.pages(*self.file.pages_of(name)):
+                places = np.flatnonzero(page.lines("keys") == name)
+                parts.append(Promises.of(page, self._read_terms(page.terms), places))
+            return promises_frame(parts)
 
-    def verify(self, *, head: str | None = None) -> Verification:
+    def verify(self, *, head: str | None = None, recheck: bool | int = 0) -> Verification:
         """Whether the ledger is what was written: every hash, every model, every row and its encoding.
 
         Parameters
         ----------
         head
-            The `head` that was noted down at some time: it has to be in the chain, so nothing up to then is missing.
+            The `head` that was noted down at some time: it has to be in the chain, so nothing up to then is missing. A
+            signed note is read too; the signatures on it are for others to check.
+        recheck
+            Also certify promises again by the model on record: all of them, or so many drawn at random. A promise whose
+            class, verdict or radius cannot be proven again is a fault.
         """
-        return verify(self.file, head)
+        sample = len(self) if recheck is True else whole_number(recheck, "recheck", least=0)
+        with self.file.reading():
+            result = verify(self.file, head)
+            if result.faults or not sample:
+                return result
+            return rechecked(result, self.promises, sample)
 
     def export(self, path: Place) -> int:
         """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""
-        return export(self.promises(), path, self.terms)
+        with self.file.reading():
+            return export(self.promises(), path, self.terms)
 
 
 def _terms(model: Model, space: FeatureSpace, changes: Changes | None) -> Terms:

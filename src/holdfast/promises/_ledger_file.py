@@ -4,20 +4,22 @@ The rollback journal (SQLite's default) keeps everything in one file that can be
 the write lock before it reads the end of the chain, so two writers never build on the same page; a process that dies
 leaves a journal that the next one to open the file rolls back. What is deleted is overwritten with zeros.
 
-The table of people is an index, and can be built again from the pages. It has no key, but the first bytes of a keyed
-hash of one; the hash's own key is replaced with every erasure, so that nothing in the file can be held against a name.
+The table of people is an index, by which `append` knows what is recorded already. It has no key, but the first bytes of
+a keyed hash of one; the hash's own key is replaced with every erasure. An erasure's entry has such a hash too, by which
+a later `add` recognises the person.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
-from functools import cache
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,12 +27,16 @@ from typing import Any
 import numpy as np
 
 from holdfast._files import Place
-from holdfast._network import Ints
-from holdfast.errors import FileFormatError, InvalidInputError
+from holdfast._network import Ints, Values
+from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.promises._pages import PAGE, Columns, Page
 from holdfast.promises._terms import Terms
 
-_APPLICATION_ID, VERSION = 0x486F4C64, 2
+_APPLICATION_ID, VERSION = 0x486F4C64, 3
+# What a head begins with, before the ledger's own name.
+_ORIGIN = "holdfast.ledger/"
+# What values of other types and sizes than were written lead to in Python.
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Seconds to wait while another process writes.
 _PATIENCE = 120.0
 _LEAST_SECRET = 16
@@ -48,38 +54,15 @@ CREATE TABLE pages (
 """,
     "CREATE TABLE people (hash INTEGER, page INTEGER, PRIMARY KEY (hash, page)) STRICT, WITHOUT ROWID",
     "CREATE INDEX pages_by_terms ON pages (terms, first, size)",
-    *(
-        f"CREATE TRIGGER {table}_{event.split()[0]} BEFORE {event} ON {table} "
-        "BEGIN SELECT RAISE(ABORT, 'a ledger is only ever added to'); END"
-        for table, event in (
-            ("objects", "UPDATE"),
-            ("objects", "DELETE"),
-            ("pages", "UPDATE OF number, first, size, terms, note, hash, commitments"),
-            ("pages", "DELETE"),
-        )
-    ),
 )
 # What an erasure writes over; the rest of a page is the chain's.
 _ERASABLE = (
     "date", "reach", "targets", "verdicts", "radii", "keys", "points", "counterfactuals", "factuals", "salts",
 )  # fmt: skip
-# What ANALYZE leaves is about speed alone; it is known by its definition, for anything could have such a name.
-_STATISTICS = (
-    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
-    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
-)
-_DEFINITIONS = (
-    f"SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND sql NOT IN {_STATISTICS}"
-)
 
 
-@cache
-def _definitions() -> dict[tuple[str, str], str]:
-    """How everything in a ledger is defined, in SQLite's own words."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in _STATEMENTS:
-            connection.execute(statement)
-        return {(kind, name): sql for kind, name, sql in connection.execute(_DEFINITIONS)}
+class ErasedError(InvalidInputError):
+    """A promise to someone who was erased from the ledger."""
 
 
 class LedgerFile:
@@ -91,18 +74,9 @@ class LedgerFile:
         As for `Ledger`.
     secret
         What turns keys into pseudonyms; None where keys are recorded as they are, or the secret is not at hand.
-    migrated
-        The head of the older file that a new one goes on from.
     """
 
-    def __init__(
-        self,
-        path: Place,
-        *,
-        create: bool,
-        secret: bytes | None = None,
-        migrated: str = "",
-    ) -> None:
+    def __init__(self, path: Place, *, create: bool, secret: bytes | None = None) -> None:
         self.path = Path(os.fspath(path))
         self.secret = secret
         if not create and not self.path.is_file():
@@ -115,11 +89,10 @@ class LedgerFile:
         self._new = {
             "id": name,
             "index": secrets.token_hex(32),
-            "migrated": migrated,
             "pseudonyms": "" if secret is None else _pseudonym(secret, f"ledger {name}"),
         }
         self._blank = False
-        with self._complaints():
+        with self.reading():
             uri = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
             self.connection = sqlite3.connect(
                 uri, uri=True, timeout=_PATIENCE, isolation_level=None
@@ -135,6 +108,7 @@ class LedgerFile:
                     self.connection.execute(f"PRAGMA {setting}")
                 # The tables are created together with the first promise, so that an `add` that failed leaves no ledger.
                 self._blank = self._is_blank()
+                self._unlogged()
                 if not (self._blank and create):
                     self._check()
             except BaseException:
@@ -146,18 +120,15 @@ class LedgerFile:
         if self._pragma("application_id") != _APPLICATION_ID:
             raise FileFormatError(f"{self.path}: expected a ledger, got another SQLite database")
         version = self._pragma("user_version")
-        if version == 1:
-            raise FileFormatError(
-                f"{self.path}: expected a ledger of version {VERSION}, got one of version 1; "
-                "`holdfast ledger migrate OLD NEW` writes it as a new file"
-            )
         if version != VERSION:
             raise FileFormatError(
                 f"{self.path}: expected a ledger of version {VERSION}, got version {version}"
             )
-        for fault in self.foreign():
+        for (name,) in self.query(
+            "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+        ):
             raise FileFormatError(
-                f"{self.path}: expected the tables of a ledger, got another database: {fault}"
+                f"{self.path}: expected a ledger, got one to which {name} was added"
             )
         about = self.about
         known = about.get("pseudonyms")
@@ -169,56 +140,44 @@ class LedgerFile:
                 f"{self.path} has {'other pseudonyms' if known else 'keys as they are'}"
             )
 
-    def _pragma(self, name: str) -> int:
-        return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
+    def _pragma(self, name: str) -> Any:
+        return self.connection.execute(f"PRAGMA {name}").fetchone()[0]
 
     def _is_blank(self) -> bool:
         """Whether nothing was ever written."""
         tables = int(self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
         return tables == 0 and self._pragma("user_version") == 0
 
-    def foreign(self) -> list[str]:
-        """What in the file is not defined as a ledger defines it: a view for a table, a trigger, a lost constraint.
-
-        The guards against mistakes may be missing; whoever removed them left everything else in its place.
-        """
-        defined = {(kind, name): sql for kind, name, sql in self.query(_DEFINITIONS)}
-        if self._blank:
-            return []
-        expected = _definitions()
-        missing = [key for key in expected if key not in defined and key[0] != "trigger"]
-        other = [key for key, sql in defined.items() if expected.get(key) != sql]
-        return [
-            *(f"the {kind} {name} is missing" for kind, name in missing),
-            *(f"the {kind} {name} is not what it was created as" for kind, name in other),
-        ]
-
-    def unguarded(self) -> list[str]:
-        """The guards against UPDATE and DELETE that are missing."""
-        defined = {name for _, name, _ in self.query(_DEFINITIONS)}
-        return (
-            []
-            if self._blank
-            else [
-                name for kind, name in _definitions() if kind == "trigger" and name not in defined
-            ]
-        )
+    def _unlogged(self) -> None:
+        """SQLite's default journal; in the other mode, WAL, a second file would keep what is erased."""
+        if self._pragma("journal_mode") == "wal":
+            try:
+                self.connection.execute("PRAGMA journal_mode = DELETE")
+            except sqlite3.OperationalError as error:
+                raise InvalidInputError(
+                    f"{self.path}: expected a ledger with SQLite's default journal, got one in WAL mode, whose -wal "
+                    "file keeps erased data; close the other programs that have it open, and try again"
+                ) from error
 
     @contextmanager
-    def _complaints(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
+        """Whatever a file that is damaged, or no ledger, leads to, as an error that names the file."""
         try:
             yield
+        except HoldfastError:
+            raise
         except sqlite3.OperationalError as error:
             raise InvalidInputError(
                 f"{self.path}: expected a ledger that can be read and written, got: {error}"
             ) from error
-        except (sqlite3.DatabaseError, UnicodeError) as error:
-            # Damaged definitions are quoted in SQLite's complaint about them, and may be no text at all.
-            raise FileFormatError(f"{self.path}: expected a ledger, got: {error}") from error
+        except (sqlite3.DatabaseError, *_DAMAGE) as error:
+            raise FileFormatError(
+                f"{self.path}: expected a ledger, got a damaged file: {error}; restore a copy of it"
+            ) from error
 
     def query(self, statement: str, *arguments: Any) -> list[Any]:
         """All rows of an answer, none from a file without tables: no lock is held once it is back."""
-        with self._complaints():
+        with self.reading():
             if self._blank:
                 if self._is_blank():
                     return []
@@ -237,7 +196,7 @@ class LedgerFile:
     def genesis(self) -> bytes:
         """What the first page's hash builds on; no two ledgers share it."""
         about = self.about
-        parts = (about.get(name, "") for name in ("id", "migrated", "pseudonyms"))
+        parts = (about.get(name, "") for name in ("id", "pseudonyms"))
         return hashlib.sha256(" ".join(("holdfast-ledger", str(VERSION), *parts)).encode()).digest()
 
     def end(self) -> tuple[int, int, bytes]:
@@ -246,6 +205,15 @@ class LedgerFile:
             "SELECT number, first + size - 1, hash FROM pages ORDER BY number DESC LIMIT 1"
         )
         return last[0] if last else (0, 0, self.genesis)
+
+    @property
+    def origin(self) -> str:
+        """The first line of this ledger's heads."""
+        return _ORIGIN + self.about.get("id", "")
+
+    def head(self, number: int, own: bytes) -> str:
+        """The head of a chain of so many pages, the last with this hash: the body of a C2SP checkpoint."""
+        return f"{self.origin}\n{number}\n{base64.b64encode(own).decode()}\n"
 
     def terms(self) -> list[str]:
         """The hashes of the terms that promises were made under, the oldest first."""
@@ -283,12 +251,13 @@ class LedgerFile:
         )
         return [Page(*row) for row in rows]
 
-    def pages_of(self, name: str) -> list[Page]:
-        """The pages with promises to someone, by the name that the ledger knows them by, as JSON."""
-        (own,) = self.key_hashes([name])
-        return self.pages(
-            *(page for (page,) in self.query("SELECT page FROM people WHERE hash = ?", own))
-        )
+    def pages_of(self, name: str) -> list[int]:
+        """The pages with promises to someone, by the name that the ledger knows them by, as JSON.
+
+        The keys themselves are gone through, not their index, which someone may have tampered with.
+        """
+        asked = "SELECT number FROM pages WHERE instr(char(10) || keys || char(10), char(10) || ? || char(10))"
+        return [number for (number,) in self.query(asked, name)]
 
     def name_of(self, key: str) -> str:
         """What the ledger knows someone by: the key, or its pseudonym where there is a secret."""
@@ -296,18 +265,22 @@ class LedgerFile:
 
     def key_hashes(self, names: Iterable[str]) -> list[int]:
         """What the index has for each of these names; blanks have no place in it."""
-        key = self.about.get("index", "").encode()[:64]
-        hashes = (
-            hashlib.blake2b(name.encode(), digest_size=8, key=key) for name in names if name.strip()
-        )
-        return [int.from_bytes(one.digest(), "little", signed=True) for one in hashes]
+        hashes = self._hashes(filter(str.strip, names), "index")
+        return [int.from_bytes(own, "little", signed=True) for own in hashes]
+
+    def _hashes(self, names: Iterable[str], by: str) -> list[bytes]:
+        """A hash of each name, keyed by one of the ledger's random numbers."""
+        key = self.about.get(by, "").encode()[:64]
+        return [hashlib.blake2b(name.encode(), digest_size=8, key=key).digest() for name in names]
 
     # ------------------------------------------------------------------ writing
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """All or nothing, one writer at a time."""
-        with self._complaints():
+        with self.reading():
+            self._is_blank()
+            self._unlogged()
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -318,12 +291,10 @@ class LedgerFile:
                     self._blank = self._is_blank()
                 raise
 
-    def append(
-        self, parts: Iterable[tuple[Terms, Columns]], date: str, *, once: bool = False
-    ) -> tuple[int, int, bytes]:
-        """Write promises under their terms, all or none: how many, how many there are now, and the head.
+    def append(self, parts: Iterable[tuple[Terms, Columns]], date: str) -> tuple[int, int, str]:
+        """Write promises that are not recorded already, under their terms, all or none.
 
-        With `once`, those that are recorded already are left out.
+        Returns how many, how many there are now, and the head.
         """
         with self._writing():
             if self._is_blank():
@@ -334,22 +305,35 @@ class LedgerFile:
                 self.connection.execute(f"PRAGMA user_version = {VERSION}")
             added = 0
             for terms, said in parts:
+                self._refuse_erased(said.keys)
                 self.connection.executemany(
                     "INSERT OR IGNORE INTO objects VALUES (?, ?)", terms.objects().items()
                 )
-                if once:
-                    said = said.take(self._unrecorded(terms.hash, date, said))
+                said = said.take(self._unrecorded(terms.hash, date, said))
                 for start in range(0, len(said.keys), PAGE):
                     self._write(Page.of(terms.hash, date, said.take(slice(start, start + PAGE))))
                 added += len(said.keys)
-            _, total, head = self.end()
+            number, total, own = self.end()
+            head = self.head(number, own)
         return added, total, head
+
+    def _refuse_erased(self, keys: Values) -> None:
+        notes = self.query("SELECT note FROM pages WHERE terms = ''")
+        gone = {bytes.fromhex(json.loads(note)["who"]) for (note,) in notes}
+        back = np.isin(self._hashes(keys, "id"), [*gone]) if gone else np.zeros(0)
+        if back.any():
+            raise ErasedError(
+                f"keys: {back.sum()} of {len(keys)} rows are about people who were erased from this ledger, the first "
+                f"{keys[back][0]}; leave them out, or give someone who applies again a new key"
+            )
 
     def _write(self, page: Page) -> None:
         """The page at the end of the chain, and the index of its people."""
         number, last, head = self.end()
         page = page.linked(number + 1, last + 1, head)
         self.connection.execute(f"INSERT INTO pages VALUES ({', '.join('?' * len(page))})", page)
+        if self.end()[2] != page.hash:
+            raise FileFormatError(f"{self.path}: expected a ledger, got one that keeps no new page")
         self._index([(page.number, page.keys)])
 
     def _index(self, pages: Iterable[tuple[int, str]]) -> None:
@@ -384,14 +368,10 @@ class LedgerFile:
         return np.array(list(new.values()), dtype=np.intp)
 
     def erase(self, name: str, date: str, why: str) -> list[int]:
-        """Overwrite everything that is said of the promises to someone: their numbers.
-
-        The keys themselves are gone through, not their index, which someone may have tampered with.
-        """
+        """Overwrite everything that is said of the promises to someone: their numbers."""
         with self._writing():
-            asked = "SELECT number FROM pages WHERE instr(char(10) || keys || char(10), char(10) || ? || char(10))"
             erased: list[int] = []
-            for (number,) in self.query(asked, name):
+            for number in self.pages_of(name):
                 (page,) = self.pages(number)
                 places = np.flatnonzero(page.lines("keys") == name)
                 erased += page.numbers[places].tolist()
@@ -402,16 +382,10 @@ class LedgerFile:
                     f"UPDATE pages SET {changed} WHERE number = ?", (*values, number)
                 )
             if erased:
-                self._write(Page.erasure(erased, date, why))
+                (who,) = self._hashes([name], "id")
+                self._write(Page.erasure(erased, who.hex(), date, why))
                 self._reindex()
         return erased
-
-    def reindex(self) -> None:
-        """Build the index of people again from the pages."""
-        if not self.query("SELECT 1 FROM about LIMIT 1"):
-            return
-        with self._writing():
-            self._reindex()
 
     def _reindex(self) -> None:
         """The index by another key: what may be left of the old one in the file can be held against no name."""

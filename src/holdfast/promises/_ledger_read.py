@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast._files import Place, is_parquet, whole_file
+from holdfast._files import Place, is_parquet, whole_file, write_csv
 from holdfast._network import Floats, Ints, Values
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.errors import FileFormatError
@@ -205,6 +205,8 @@ class Overview:
         verdicts = np.concatenate([page.values("verdicts", "u1") for page in self.pages])
         self.robust = verdicts == VERDICTS.index("ROBUST")
         self.erased = verdicts == ERASED
+        if (self.targets[~self.erased] >= len(terms.classifier.classes)).any():
+            raise self._without("a class")
 
     def __len__(self) -> int:
         return int(self.numbers.shape[0])
@@ -295,10 +297,10 @@ def export(batches: Iterable[Promises], path: Place, terms: Iterable[Terms]) -> 
 
 
 def _write_csv(frames: Iterable[pd.DataFrame], path: Path) -> int:
-    pd.DataFrame(columns=list(FRAME_COLUMNS)).to_csv(path, index=False)
+    write_csv(pd.DataFrame(columns=list(FRAME_COLUMNS)), path, index=False)
     count = 0
     for frame in frames:
-        frame.to_csv(path, index=False, header=False, mode="a")
+        write_csv(frame, path, index=False, header=False, mode="a")
         count += len(frame)
     return count
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._network import Floats, Ints, Values
 from holdfast._scored import Scored
 from holdfast._shown import Shown, Summary
@@ -32,6 +32,10 @@ from holdfast.verify._deciders import decider_for
 from holdfast.verify._radius import radius_of_points
 
 
+class OtherClassError(InvalidInputError):
+    """A row that the model does not give the class that is promised."""
+
+
 @dataclass(frozen=True)
 class Receipt(Shown):
     """What an `add` wrote.
@@ -43,9 +47,9 @@ class Receipt(Shown):
     skipped
         Rows without an answer, which promise nothing.
     total, head
-        How many promises the ledger has now, and the hash of the last.
+        How many promises the ledger has now, and its `Ledger.head`.
     repeated
-        With `once`: rows that were recorded already, and were not recorded again.
+        Rows that were recorded already, and were not recorded again.
     """
 
     added: int
@@ -60,7 +64,7 @@ class Receipt(Shown):
             ("rows without an answer", self.skipped),
             ("recorded already", self.repeated or None),
             ("promises in the ledger", self.total),
-            ("head, to be kept elsewhere", self.head),
+            ("head, to be kept elsewhere", " ".join(self.head.split())),
         ]
         return Summary(f"{self.added:,} promises recorded", facts)
 
@@ -71,11 +75,14 @@ def certified_columns(
     factuals: pd.DataFrame,
     counterfactuals: pd.DataFrame,
     targets: Ints,
+    answered: Values,
     radius: bool,
+    deadline: Deadline | None,
 ) -> Columns:
     """What is to be recorded, row by row, checked and certified.
 
-    An audit believes what a ledger says, so nothing is taken over from whoever adds to it.
+    An audit believes what a ledger says, so nothing is taken over from whoever adds to it, but for UNKNOWN. With a
+    deadline, `answered` has just been proven here: it is taken over, and radii are computed up to then.
     """
     space = terms.space
     after = rows_as_json(terms.space, counterfactuals)
@@ -100,7 +107,7 @@ def certified_columns(
     model = Model(classifier).at(terms.threshold)
     broken = np.flatnonzero(model.classifier.predict_index(asked) != targets)
     if broken.size:
-        raise InvalidInputError(
+        raise OtherClassError(
             f"counterfactuals: expected rows with the class that is promised, got another class today for "
             f"{broken.size} of {len(keys)}, the first with the key {keys[broken[0]]!r}"
         )
@@ -108,12 +115,29 @@ def certified_columns(
     _, firsts, places = np.unique(
         np.column_stack([points, targets]), axis=0, return_index=True, return_inverse=True
     )
-    verdicts, radii = _proven(terms, model, asked[firsts], targets[firsts], radius)
+    places = places.ravel()
+    verdicts = answered.copy()
+    if deadline is None and terms.changes is not None:
+        decided = answered.astype(str) != "UNKNOWN"
+        needed = np.unique(places[decided])
+        own, proven = firsts[needed], np.empty(len(firsts), dtype=object)
+        decider = decider_for(model, terms.changes)
+        proven[needed] = certify_points(decider, asked[own], targets[own]).verdict
+        verdicts[decided] = proven[places[decided]]
+    radii = np.full(len(firsts), np.nan)
+    if radius and not why_no_radius(model.classifier, measured_along(terms.changes)):
+        limit = deadline or NO_LIMIT
+        radii = radius_of_points(
+            model, asked[firsts], targets[firsts], terms.changes, deadline=limit
+        ).lower
+        # No change reaches a point with an infinite radius; tables and JSON hold the largest float for it.
+        radii = np.minimum(radii, sys.float_info.max)
+        radii[(radii <= 0.0) & limit.over] = np.nan
     return Columns(
         keys=as_objects([encode_json(key) for key in keys]),
         targets=targets.astype(np.uint16),
-        verdicts=verdicts[places.ravel()],
-        radii=radii[places.ravel()],
+        verdicts=np.array([VERDICTS.index(v if v is None else str(v)) for v in verdicts], np.uint8),
+        radii=radii[places],
         points=points,
         counterfactuals=after,
         factuals=rows_as_json(space, factuals),
@@ -141,21 +165,3 @@ def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> Values:
     except UnicodeEncodeError as error:
         raise InvalidInputError(f"keys: expected text that a file can hold, got {error}") from error
     return names
-
-
-def _proven(
-    terms: Terms, model: Model, points: Floats, targets: Ints, radius: bool
-) -> tuple[NDArray[np.uint8], Floats]:
-    """The verdicts as a page stores them, and the certified radii, nan without a way to compute them."""
-    changes, n = terms.changes, len(points)
-    verdicts = np.full(n, VERDICTS.index(None), dtype=np.uint8)
-    radii = np.full(n, np.nan)
-    if changes is not None:
-        proven = certify_points(decider_for(model, changes), points, targets).verdict
-        verdicts = np.array([VERDICTS.index(str(verdict)) for verdict in proven], dtype=np.uint8)
-    if radius and not why_no_radius(model.classifier, measured_along(changes)):
-        # No change reaches a point with an infinite radius; tables and JSON hold the largest float for it.
-        radii = np.minimum(
-            radius_of_points(model, points, targets, changes).lower, sys.float_info.max
-        )
-    return verdicts, radii

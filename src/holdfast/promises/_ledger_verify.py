@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import secrets
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from holdfast._classifier import Ints
+from holdfast._classifier import Bools, Ints
+from holdfast._given import shown
 from holdfast._shown import Shown, Summary
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidInputError
+from holdfast.generators._radii import RADIUS_TOLERANCE
 from holdfast.promises._ledger_file import LedgerFile
-from holdfast.promises._pages import ERASED, Columns, Page, rows_from_json
+from holdfast.promises._ledger_read import Promises
+from holdfast.promises._ledger_record import OtherClassError, certified_columns
+from holdfast.promises._pages import ERASED, VERDICTS, Columns, Page, as_objects, rows_from_json
 from holdfast.promises._terms import Terms
 
 # So many pages are read at once.
@@ -29,16 +35,17 @@ class Verification(Shown):
     Attributes
     ----------
     entries, head
-        How many promises were recorded, and the hash at the end of the chain.
+        How many promises were recorded, and the head of the chain.
     faults
         What is wrong, as sentences; empty if nothing is.
     known_head
         How many promises there were when the head was noted down; None if none was given or it is not in the chain.
     warnings
-        What is not as a ledger leaves it although every entry is what was written. So far that is one thing: that the
-        guards against UPDATE and DELETE are missing, which do not go away by themselves.
+        What could not be checked: promises of a model of which the ledger has the name alone, with `recheck`.
     erased
         How many of the promises were erased, as entries of the chain say.
+    rechecked
+        How many of the promises were certified again.
     """
 
     entries: int
@@ -47,6 +54,7 @@ class Verification(Shown):
     known_head: int | None = None
     warnings: tuple[str, ...] = ()
     erased: int = 0
+    rechecked: int = 0
 
     @property
     def intact(self) -> bool:
@@ -68,12 +76,15 @@ class Verification(Shown):
             else f"; the head noted down is that of entry {self.known_head:,}"
         )
         beware = "".join(f"; warning: {warning}" for warning in self.warnings)
-        return f"{self._promises}, chain intact{until}; head {self.head}{beware}"
+        again = f", {self.rechecked:,} certified again" * bool(self.rechecked)
+        head = " ".join(self.head.split())
+        return f"{self._promises}, chain intact{again}{until}; head {head}{beware}"
 
     def overview(self) -> Summary:
         """What a notebook shows."""
         facts = [
-            ("head", self.head),
+            ("head", " ".join(self.head.split())),
+            ("certified again", self.rechecked or None),
             ("the head noted down is that of entry", self.known_head),
             *(("warning", warning) for warning in self.warnings),
         ]
@@ -83,25 +94,19 @@ class Verification(Shown):
 
 def verify(file: LedgerFile, head: str | None) -> Verification:
     """Go through the whole file; see `Ledger.verify`."""
-    faults = file.foreign()
-    if faults:
-        # What such tables say means nothing.
-        return Verification(0, "", tuple(faults))
-    for (answer,) in file.query("PRAGMA integrity_check(5)"):
-        if answer != "ok":
-            faults.append(f"the database is damaged: {answer}")
-    wanted = None if head is None else head.strip().lower()
-    about = file.about
+    faults = [
+        f"the database is damaged: {answer}"
+        for (answer,) in file.query("PRAGMA integrity_check(5)")
+        if answer != "ok"
+    ]
+    wanted = None if head is None else _read_head(head)
     number = 0
     last = 0
     previous = file.genesis
-    known = 0 if wanted == previous.hex() else None
-    if wanted is not None and about.get("migrated", "").split()[:1] == [wanted]:
-        known = int(about["migrated"].split()[1])
+    known = 0 if wanted == (file.origin, 0, previous) else None
     (end, total, newest) = file.end()
     terms = _read_terms(file, faults)
     erased = _erased(file, faults)
-    index = [np.empty((0, 2), dtype=np.int64)]
     blank = set[int]()
     for pages in _groups(file, end):
         for page in pages:
@@ -116,13 +121,7 @@ def verify(file: LedgerFile, head: str | None) -> Verification:
             number = page.number
             last = page.first + page.size - 1
             previous = page.hash
-            known = last if previous.hex() == wanted else known
-            own = file.key_hashes(page.keys.split("\n"))
-            index.append(
-                np.unique(
-                    np.array([(one, number) for one in own], dtype=np.int64).reshape(-1, 2), axis=0
-                )
-            )
+            known = last if (file.origin, number, previous) == wanted else known
         faults += _wrong_rows(pages, terms, erased, blank)
         if len(faults) > _MOST_FAULTS:
             faults[_MOST_FAULTS:] = ["and more"]
@@ -133,27 +132,68 @@ def verify(file: LedgerFile, head: str | None) -> Verification:
         faults += [
             f"promise {one}: it is missing, and no entry says that it was erased" for one in missing
         ]
-        if about == file.about and not _indexed(file, np.concatenate(index), end):
-            faults.append(
-                "the index of keys is not that of the promises; `Ledger.reindex` builds it again"
-            )
     if wanted is not None and known is None:
         faults.append(
-            f"no entry has the head that was noted down, {wanted[:12]}: entries after it, or it, are missing"
+            f"no entry has the head that was noted down, of page {wanted[1]} of {wanted[0]}: it is another "
+            "ledger's, or pages are missing or written anew"
         )
-    return Verification(
-        total, newest.hex(), tuple(faults), known, tuple(_warnings(file)), len(blank)
+    return Verification(total, file.head(end, newest), tuple(faults), known, erased=len(blank))
+
+
+def _read_head(head: str) -> tuple[str, int, bytes]:
+    """Origin, number of pages and hash, from a checkpoint's body or a signed note."""
+    try:
+        origin, size, root = head.strip().splitlines()[:3]
+        return origin, int(size), base64.b64decode(root, validate=True)
+    except ValueError as error:
+        raise InvalidInputError(
+            "head: expected what `Ledger.head` gives, three lines (the ledger's name, a number, a hash in base64), got "
+            f"{shown(head)}"
+        ) from error
+
+
+def rechecked(
+    result: Verification, promises: Callable[[], Iterable[Promises]], sample: int
+) -> Verification:
+    """Certify promises again: all of them, or so many at random, which nobody can foresee."""
+    numbers = range(1, result.entries + 1)
+    chosen = secrets.SystemRandom().sample(numbers, min(sample, result.entries))
+    faults, warnings, count = list[str](), set[str](), 0
+    for batch in promises():
+        rows = np.flatnonzero(np.isin(batch.numbers, chosen))
+        try:
+            wrong = rows[_unproven(batch, rows)] if rows.size else rows
+        except OtherClassError as error:
+            faults.append(f"promises {batch.numbers[0]} to {batch.numbers[-1]}: {error}")
+        except HoldfastError as error:
+            name = batch.terms.model_hash[:12]
+            warnings.add(f"promises of model {name} were not certified again: {error}")
+        else:
+            count += rows.size
+            faults += [
+                f"promise {number}: its verdict or radius cannot be proven again"
+                for number in batch.numbers[wrong]
+            ]
+    faults[_MOST_FAULTS:] = ["and more"] * (len(faults) > _MOST_FAULTS)
+    return replace(result, faults=tuple(faults), warnings=tuple(warnings), rechecked=count)
+
+
+def _unproven(batch: Promises, rows: Ints) -> Bools:
+    """Which of these promises say more than the model on record proves."""
+    space, verdicts, radii = batch.terms.space, batch.verdicts[rows], batch.radius[rows]
+    index = batch.terms.classifier.class_index
+    said = certified_columns(
+        batch.terms,
+        batch.keys[rows],
+        rows_from_json(space, batch.factual_texts[rows]),
+        rows_from_json(space, batch.counterfactual_texts[rows]),
+        np.array([index(label) for label in batch.targets[rows]]),
+        verdicts,
+        not np.isnan(radii).all(),
+        None,
     )
-
-
-def _warnings(file: LedgerFile) -> list[str]:
-    missing = file.unguarded()
-    if not missing:
-        return []
-    return [
-        f"the guards against UPDATE and DELETE are missing ({', '.join(missing)}), so someone took them away; each "
-        "entry fits the one before it, and only a head noted down earlier shows that they were not all written anew"
-    ]
+    other = as_objects(VERDICTS)[said.verdicts] != verdicts
+    return np.asarray(other | (~np.isnan(radii) & ~(radii <= said.radii + RADIUS_TOLERANCE)))
 
 
 def _groups(file: LedgerFile, end: int) -> Iterator[list[Page]]:
@@ -255,19 +295,3 @@ def _wrong_encodings(terms: Terms, said: Columns, first: Page) -> list[str]:
         f"pages from {first.number} on: the point of {said.keys[i]} is not the encoding of its row"
         for i in other
     ]
-
-
-def _indexed(file: LedgerFile, expected: Ints, end: int) -> bool:
-    """Whether the index of keys is that of the promises."""
-    expected = expected[np.lexsort((expected[:, 1], expected[:, 0]))]
-    asked = "SELECT hash, page FROM people WHERE (hash, page) > (?, ?) AND page <= ? ORDER BY hash, page LIMIT 50000"
-    start, after = 0, (-(2**63), -(2**63))
-    largest = file.query("SELECT max(page) FROM people")
-    if largest and (largest[0][0] or 0) > file.end()[0]:
-        return False
-    while rows := file.query(asked, *after, end):
-        if not np.array_equal(expected[start : start + len(rows)], np.array(rows, dtype=np.int64)):
-            return False
-        start = start + len(rows)
-        after = rows[-1]
-    return start == len(expected)

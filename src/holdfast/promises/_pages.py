@@ -100,9 +100,9 @@ class Page(NamedTuple):
         return page._replace(commitments=page.commit())
 
     @classmethod
-    def erasure(cls, numbers: Sequence[int], date: str, why: str) -> Page:
-        """The entry that says which promises were erased, when, and why."""
-        note = encode_json({"erased": list(numbers), "date": date, "why": why})
+    def erasure(cls, numbers: Sequence[int], who: str, date: str, why: str) -> Page:
+        """The entry that says which promises were erased, when, and why, and by which hash their person is known."""
+        note = encode_json({"erased": list(numbers), "who": who, "date": date, "why": why})
         return cls(0, 0, 0, "", note)
 
     def linked(self, number: int, first: int, previous: bytes) -> Page:

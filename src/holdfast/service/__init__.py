@@ -4,7 +4,7 @@ service   what is asked and answered, without HTTP: certify, explain, audit
 body      a request's JSON, read strictly: what is not understood is refused by name
 http      paths, the token, limits, the queue, logs
 metrics   what a Prometheus scrapes
-openapi   the interface as a document, and as a page that fetches nothing
+openapi   the interface as a document
 run       uvicorn around it, in one process or several
 """
 

@@ -17,20 +17,22 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import holdfast
-from holdfast.errors import FileFormatError, HoldfastError
+from holdfast._deadline import Deadline
+from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
 from holdfast.service._body import TooLargeError, read_json
 from holdfast.service._metrics import TEXT, Metrics
-from holdfast.service._openapi import openapi, page, page_policy
+from holdfast.service._openapi import openapi
 from holdfast.service._service import Service, UnavailableError
 
 try:
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import HTMLResponse, PlainTextResponse, Response
+    from starlette.responses import PlainTextResponse, Response
     from starlette.routing import Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as error:
@@ -43,10 +45,14 @@ _LONGEST_WORDS = 600
 # Seconds after which the sender of too long a body is cut off, and as soon as nothing has come for so many.
 _PATIENCE, _SILENCE = 10.0, 1.0
 _OPEN = "/health"
+ADVISOR, AUDITOR = "advise", "audit"
+ROLES = {ADVISOR, AUDITOR}
+# The roles that may ask each question; documents and metrics are for all.
+MAY_ASK = {"/certify": {ADVISOR}, "/explain": {ADVISOR}}
 # Seconds after which whoever was told that the service is busy may come again.
 _AGAIN = "1"
 
-Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
+Answer = Callable[..., dict[str, Any]]
 
 
 class Refusal(Exception):  # noqa: N818  # an answer, which happens to be raised
@@ -75,27 +81,31 @@ class Early(Response):
 class Queue:
     """One thread that computes, and those who wait for it."""
 
-    def __init__(self, most: int, patience: float) -> None:
-        self.most, self.patience, self.waiting = most, patience, 0
+    def __init__(self, most: int, seconds: float) -> None:
+        self.most, self.seconds, self.waiting = most, seconds, 0
         self._turn, self._thread = asyncio.Lock(), ThreadPoolExecutor(1, "holdfast")
 
-    async def run(self, answer: Answer, document: dict[str, Any]) -> dict[str, Any]:
-        """The answer, when its turn has come."""
+    async def run(self, answer: Answer, content: bytes) -> dict[str, Any]:
+        """The answer to a body, which is read and answered in the thread when its turn has come."""
         if self._turn.locked() and self.waiting >= self.most:
             raise Refusal(
                 503, f"busy: {self.waiting} requests are waiting already", **{"retry-after": _AGAIN}
             )
         self.waiting += 1
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.seconds):
                 await self._turn.acquire()
         except TimeoutError:
-            words = f"busy: no turn within {self.patience:g} seconds"
+            words = f"busy: no turn within {self.seconds:g} seconds"
             raise Refusal(503, words, **{"retry-after": _AGAIN}) from None
         finally:
             self.waiting -= 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, answer, document)
+            # Reading the body is part of the request's time.
+            return await asyncio.get_running_loop().run_in_executor(
+                self._thread,
+                lambda: answer(deadline=Deadline.after(self.seconds), document=read_json(content)),
+            )
         finally:
             self._turn.release()
 
@@ -114,7 +124,6 @@ class Endpoints:
         # An audit goes through the whole ledger; nobody waits behind it but another audit.
         self.audits = Queue(1, limits.seconds)
         self.document = openapi(service)
-        self.page = page(self.document)
 
     def routes(self) -> list[Route]:
         """The paths of this service."""
@@ -122,7 +131,7 @@ class Endpoints:
             Route(f"/{name}", self._asked(name), methods=["POST"]) for name in self.service.paths
         ]
         shown = {
-            "/": self._page,
+            "/": self._openapi,
             "/openapi.json": self._openapi,
             "/metrics": self._metrics,
             _OPEN: self._health,
@@ -134,9 +143,12 @@ class Endpoints:
 
         async def endpoint(request: Request) -> Response:
             try:
-                document = read_json(await self._body(request))
-                asked = self._audited if name == "audit" else self.people.run
-                found = await asked(answer, document)
+                content = await self._body(request)
+                if name == "audit":
+                    own = partial(answer, auditor=AUDITOR in request.state.roles)
+                    found = await self._audited(own, content)
+                else:
+                    found = await self.people.run(answer, content)
             # Nothing goes further: whoever caught it there would write down what it says of a person.
             except Exception as error:
                 return await _refused(request, error)
@@ -146,12 +158,12 @@ class Endpoints:
 
         return endpoint
 
-    async def _audited(self, answer: Answer, document: dict[str, Any]) -> dict[str, Any]:
+    async def _audited(self, answer: Answer, content: bytes) -> dict[str, Any]:
         """An audit that takes too long goes on by itself, for it cannot be stopped half way; its answer is lost."""
         seconds = self.service.limits.seconds
         try:
             async with asyncio.timeout(seconds):
-                return await asyncio.shield(self.audits.run(answer, document))
+                return await asyncio.shield(self.audits.run(answer, content))
         except TimeoutError:
             words = (
                 f"audit: no answer within {seconds:g} seconds; `holdfast audit` has no such limit"
@@ -188,9 +200,6 @@ class Endpoints:
 
     async def _openapi(self, request: Request) -> Response:
         return _json(self.document)
-
-    async def _page(self, request: Request) -> Response:
-        return HTMLResponse(self.page, headers={"content-security-policy": page_policy(self.page)})
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -236,15 +245,14 @@ async def _refused(request: Request, error: Exception) -> Response:
 class Guarded:
     """The application behind its door: who may come in, and a line in the log for each who came.
 
-    A page in a browser must not get through to a service on this machine: without a token, only who calls it by a name
-    of this machine is answered.
+    A page in a browser must not get through to a service on this machine: without a token for advice, only requests
+    that call it by a name of this machine are answered.
     """
 
     def __init__(
-        self, app: ASGIApp, token: str | None, paths: frozenset[str], metrics: Metrics
+        self, app: ASGIApp, tokens: Mapping[str, str], paths: frozenset[str], metrics: Metrics
     ) -> None:
-        self.app, self.paths, self.metrics = app, paths, metrics
-        self.token = None if token is None else token.encode()
+        self.app, self.paths, self.metrics, self.tokens = app, paths, metrics, tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, and write down that it was answered."""
@@ -280,8 +288,10 @@ class Guarded:
             LOG.log(logging.ERROR if status in (0, 500) else logging.INFO, {**line, **said})
 
     def _refusal(self, scope: Scope) -> Refusal | None:
-        headers = dict(scope["headers"])
-        if self.token is None:
+        """Why the request is not answered; else its roles are in the request's state."""
+        headers, path = dict(scope["headers"]), scope["path"]
+        roles = {ADVISOR} - self.tokens.keys()
+        if roles:
             host = headers.get(b"host", b"").decode("latin-1")
             if not is_this_machine(
                 host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
@@ -289,14 +299,19 @@ class Guarded:
                 return Refusal(
                     403, "host: expected a name of this machine, such as 127.0.0.1, got another"
                 )
-        elif scope["path"] != _OPEN:
-            kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-            fine = hmac.compare_digest(given.strip(), self.token)
-            if kind.lower() != b"bearer" or not fine:
-                words = (
-                    "authorization: expected the bearer token of this service, got another or none"
-                )
-                return Refusal(401, words, **{"www-authenticate": "Bearer"})
+        if b"authorization" in headers and self.tokens:
+            kind, _, given = headers[b"authorization"].partition(b" ")
+            bears = {
+                role
+                for role, token in self.tokens.items()
+                if hmac.compare_digest(given.strip(), token.encode()) and kind.lower() == b"bearer"
+            }
+            roles = roles | bears if bears else set()
+        scope["state"]["roles"] = roles
+        allowed = MAY_ASK.get(path, ROLES)
+        if path != _OPEN and not roles & allowed:
+            words = f"authorization: expected the bearer token of {' or '.join(sorted(allowed))}, got another or none"
+            return Refusal(401, words, **{"www-authenticate": "Bearer"})
         return None
 
 
@@ -314,21 +329,27 @@ def is_this_machine(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def application(service: Service, *, token: str | None = None) -> ASGIApp:
+def application(service: Service, *, tokens: Mapping[str, str] | None = None) -> ASGIApp:
     """The service as an ASGI application, for uvicorn or another server.
 
     Parameters
     ----------
     service
         What is asked.
-    token
-        What whoever asks has to send, ``Authorization: Bearer ...``; only ``/health`` goes without. None: anyone who
-        reaches the service may ask it, by a name of this machine.
+    tokens
+        A token for each role, ``{"advise": ..., "audit": ...}``: a request sends one, ``Authorization: Bearer ...``;
+        only ``/health`` goes without. Without one for "advise", anyone who reaches the service by a name of this
+        machine may ask for advice. Without one for "audit", ``/audit`` gives totals alone.
     """
+    tokens = {} if tokens is None else dict(tokens)
+    if not tokens.keys() <= ROLES or len(set(tokens.values())) < len(tokens):
+        raise InvalidInputError(
+            f"tokens: expected one for each of {', '.join(sorted(ROLES))}, each another, got {', '.join(tokens)}"
+        )
     metrics = Metrics(version=holdfast.__version__, model=str(service.facts["model"]))
     endpoints = Endpoints(service, metrics)
     routes = endpoints.routes()
     known: Any = dict.fromkeys((Refusal, HoldfastError, HTTPException, Exception), _refused)
     app = Starlette(routes=routes, exception_handlers=known, lifespan=endpoints.lifespan)
     app.router.redirect_slashes = False
-    return Guarded(app, token, frozenset(route.path for route in routes), metrics)
+    return Guarded(app, tokens, frozenset(route.path for route in routes), metrics)

@@ -1,17 +1,9 @@
-"""The interface as an OpenAPI document, made of the service's own columns, and as a page that fetches nothing."""
+"""The interface as an OpenAPI document, made of the service's own columns."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
-import re
-from functools import cache
-from importlib.resources import files
 from typing import Any
-
-from jinja2 import Environment
 
 import holdfast
 from holdfast.features._feature import Feature
@@ -110,7 +102,7 @@ _SHOWN = {
     "/health": ("Whether the service is up; needs no token.", "application/json"),
     "/metrics": ("Counters and times as Prometheus reads them.", "text/plain"),
     "/openapi.json": ("This document.", "application/json"),
-    "/": ("This document as a page.", "text/html"),
+    "/": ("This document.", "application/json"),
 }
 
 
@@ -222,28 +214,3 @@ def _example(feature: Feature) -> Any:
     ends = [end for end in (feature.lower, feature.upper) if math.isfinite(end)]
     middle = sum(ends) / len(ends) if ends else 0.0
     return round(middle) if feature.precision == "integer" else float(f"{middle:.3g}")
-
-
-@cache
-def _template() -> Any:
-    text = files("holdfast.service").joinpath("page.html").read_text(encoding="utf-8")
-    return Environment(autoescape=True).from_string(text)
-
-
-def page(document: dict[str, Any]) -> str:
-    """The document for people to read: one file of HTML, without a script."""
-    schemas = document["components"]["schemas"]
-    example = json.dumps(schemas["Asked"]["example"], indent=2, ensure_ascii=False)
-    html: str = _template().render(document=document, schemas=schemas, example=example)
-    return html
-
-
-def page_policy(html: str) -> str:
-    """What a browser may do with the page: apply its own style, and nothing else."""
-    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
-    assert style is not None
-    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    )

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 
 from holdfast._given import whole_number
 from holdfast.errors import InvalidInputError, MissingExtraError
-from holdfast.service._http import application, is_this_machine
+from holdfast.service._http import ADVISOR, application, is_this_machine
 from holdfast.service._service import Service
 
 _LEAST_TOKEN = 16
@@ -45,7 +45,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
-    token: str | None = None,
+    tokens: Mapping[str, str] | None = None,
     workers: int = 1,
     ready: Callable[[str], object] = lambda url: None,
 ) -> None:
@@ -56,30 +56,31 @@ def serve(
     service
         What is asked.
     host, port
-        Where to listen; port 0 takes one that is free. Elsewhere than on this machine a token is needed.
-    token
-        As for `application`, at least 16 characters.
+        Where to listen; port 0 takes one that is free. Elsewhere than on this machine a token for advice is needed.
+    tokens
+        As for `application`, at least 16 characters each.
     workers
         How many processes answer, each with a thread that computes. All of them write to the ledger, in turn.
     ready
         Called with the address once it is bound.
     """
-    if token is None and not is_this_machine(host):
+    tokens = {} if tokens is None else tokens
+    if ADVISOR not in tokens and not is_this_machine(host):
         raise InvalidInputError(
-            f"host: expected 127.0.0.1 for a service without a token, got {host}, where others can reach it"
+            f"host: expected 127.0.0.1 for a service without a token for advice, got {host}, where others can reach it"
         )
-    if token is not None and len(token) < _LEAST_TOKEN:
+    if short := [role for role, token in tokens.items() if len(token) < _LEAST_TOKEN]:
         raise InvalidInputError(
-            f"token: expected at least {_LEAST_TOKEN} characters, got {len(token)}"
+            f"tokens: expected at least {_LEAST_TOKEN} characters for {short[0]}, got {len(tokens[short[0]])}"
         )
     workers = whole_number(workers, "workers", least=1)
     with listen(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{listener.getsockname()[1]}")
         if workers == 1:
-            _work(service, token, listener)
+            _work(service, tokens, listener)
         else:
-            _supervise(service, token, listener, workers)
+            _supervise(service, tokens, listener, workers)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -102,9 +103,9 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _work(service: Service, token: str | None, listener: socket.socket) -> None:
+def _work(service: Service, tokens: Mapping[str, str], listener: socket.socket) -> None:
     """Answer in this process."""
-    server = server_of(service, token)
+    server = server_of(service, tokens)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("holdfast.service", "uvicorn.error"):
@@ -118,7 +119,7 @@ def _work(service: Service, token: str | None, listener: socket.socket) -> None:
     server.run([listener])
 
 
-def server_of(service: Service, token: str | None) -> Any:
+def server_of(service: Service, tokens: Mapping[str, str]) -> Any:
     """uvicorn's server, which listens nowhere yet."""
     try:
         import uvicorn
@@ -159,10 +160,10 @@ def server_of(service: Service, token: str | None) -> Any:
         "limit_concurrency": _CONNECTIONS, "timeout_keep_alive": 75,
         "timeout_graceful_shutdown": round(2 * seconds) + 1,
     }  # fmt: skip
-    return uvicorn.Server(uvicorn.Config(application(service, token=token), **config))
+    return uvicorn.Server(uvicorn.Config(application(service, tokens=tokens), **config))
 
 
-def _worker(service: Service, token: str | None, listener: socket.socket) -> None:
+def _worker(service: Service, tokens: Mapping[str, str], listener: socket.socket) -> None:
     """Answer in a process of its own, until the one that started it is gone."""
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -172,10 +173,12 @@ def _worker(service: Service, token: str | None, listener: socket.socket) -> Non
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=follow, daemon=True).start()
-    _work(service, token, listener)
+    _work(service, tokens, listener)
 
 
-def _supervise(service: Service, token: str | None, listener: socket.socket, workers: int) -> None:
+def _supervise(
+    service: Service, tokens: Mapping[str, str], listener: socket.socket, workers: int
+) -> None:
     """Several processes at one address; one that dies is followed by another."""
     fresh = multiprocessing.get_context("spawn").Process
     ended = threading.Event()
@@ -186,7 +189,7 @@ def _supervise(service: Service, token: str | None, listener: socket.socket, wor
         while not ended.is_set():
             running = [process for process in running if process.is_alive()]
             for _ in range(workers - len(running)):
-                process = fresh(target=_worker, args=(service, token, listener))
+                process = fresh(target=_worker, args=(service, tokens, listener))
                 process.start()
                 running.append(process)
             wait([process.sentinel for process in running], timeout=0.5)

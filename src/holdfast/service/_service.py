@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast._deadline import NO_LIMIT, Deadline
 from holdfast._given import positive_number, whole_number
 from holdfast._network import Network
 from holdfast.changes import Changes
@@ -23,6 +24,7 @@ from holdfast.generators._candidates import read_ahead
 from holdfast.generators._measured import misfits
 from holdfast.importers import Model, load_model
 from holdfast.promises import Ledger, audit
+from holdfast.promises._ledger_file import ErasedError
 from holdfast.promises._ledger_record import read_keys
 from holdfast.promises._pages import plain_rows, restored_rows
 from holdfast.service._body import (
@@ -37,6 +39,7 @@ from holdfast.verify._fingerprint import fingerprint, leave_out
 
 ASKED = ("people", "keys", "target", "time_limit")
 # The fields of each question, in the order in which they are named to whoever sends another.
+TOTALS = ("promises", "kept", "totals")
 FIELDS = {"certify": ASKED, "explain": ASKED, "audit": ("network",)}
 
 
@@ -76,7 +79,7 @@ class Service:
     """One question, prepared: everything that requests have in common is read here, before the first of them.
 
     It answers what the library would answer, to the last bit: `certify`, `explain` and `audit` take the object of a
-    request's JSON and return the object of its answer.
+    request's JSON, and when its time is up, and return the object of its answer.
 
     Parameters
     ----------
@@ -89,7 +92,9 @@ class Service:
     ledger, secret
         Where every piece of advice is recorded before it is answered, and its `Ledger`'s secret; None: nowhere.
     radius
-        Whether a promise's certified radius is recorded with it, which costs more than its verdict.
+        Whether a promise's certified radius is recorded with it, where the request's time suffices.
+    audited
+        Whether the ledger can be audited: by default not, because totals too say something of the people in it.
     seed
         For whatever is random in the generator.
     limits
@@ -117,6 +122,7 @@ class Service:
         ledger: str | os.PathLike[str] | None = None,
         secret: str | bytes | None = None,
         radius: bool = True,
+        audited: bool = False,
         seed: int = 0,
         limits: RequestLimits | None = None,
         threshold: Any = None,
@@ -140,6 +146,9 @@ class Service:
                 self.changes = self.changes.calibrated(changes.chance)
         if generator is not None:
             read_ahead(generator, space, classifier)
+        if audited and ledger is None:
+            raise InvalidInputError("audited: expected a ledger to audit, got none")
+        self.audited = audited
         if ledger is not None:
             # What cannot be opened is refused now, not when the first promise is made.
             Ledger(ledger, secret=secret).close()
@@ -147,7 +156,7 @@ class Service:
     @property
     def paths(self) -> tuple[str, ...]:
         """What it can be asked."""
-        without = {"explain": self.generator is None, "audit": self.ledger is None}
+        without = {"explain": self.generator is None, "audit": not self.audited}
         return tuple(name for name in FIELDS if not without.get(name))
 
     @cached_property
@@ -161,13 +170,12 @@ class Service:
             **_measured(known),
         }
 
-    def certify(self, document: Mapping[str, Any]) -> dict[str, Any]:
+    def certify(self, document: Mapping[str, Any], deadline: Deadline = NO_LIMIT) -> dict[str, Any]:
         """Does each person keep the class under every plausible model?"""
         check_fields(document, FIELDS["certify"])
         people, target = self._people(document), read_target(document, self.target)
-        certificates = self.prepared.certify(
-            people, target, time_limit=read_time(document, self.limits.seconds)
-        )
+        deadline = self._deadline(document, deadline)
+        certificates = self.prepared.certify(people, target, time_limit=_left(deadline))
         rows = [
             {**key, **certificate, "point": point}
             for key, certificate, point in zip(
@@ -176,7 +184,7 @@ class Service:
         ]
         return {**self.facts, "target": target, "people": rows}
 
-    def explain(self, document: Mapping[str, Any]) -> dict[str, Any]:
+    def explain(self, document: Mapping[str, Any], deadline: Deadline = NO_LIMIT) -> dict[str, Any]:
         """What could each person change to get the class, and does that survive? A ledger has it before it is said."""
         check_fields(document, FIELDS["explain"])
         assert self.generator is not None
@@ -188,7 +196,8 @@ class Service:
                 )
             read_keys(people.index, len(people))
         # As much time for the certificates as for the search, and the same for everyone.
-        each = read_time(document, self.limits.seconds) / (2 * len(people))
+        deadline = self._deadline(document, deadline)
+        each = _left(deadline) / (2 * len(people))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", HoldfastWarning)
             advice = explain(
@@ -204,11 +213,20 @@ class Service:
             "people": self._advice(advice),
             "warnings": remarks,
         }
-        return answer if self.ledger is None else {**answer, "ledger": self._record(advice)}
+        return (
+            answer if self.ledger is None else {**answer, "ledger": self._record(advice, deadline)}
+        )
 
-    def audit(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Which promises in the ledger does this model keep, or the one in the request?"""
+    def audit(
+        self, document: Mapping[str, Any], deadline: Deadline = NO_LIMIT, *, auditor: bool = True
+    ) -> dict[str, Any]:
+        """Which promises in the ledger does this model keep, or an auditor's? For others the totals alone.
+
+        A model that a caller makes up can ask the ledger anything, a promise at a time.
+        """
         check_fields(document, FIELDS["audit"])
+        if document and not auditor:
+            raise InvalidInputError("network: expected the auditor's token to audit another model")
         assert self.ledger is not None
         model = read_network(document) or self.model
         # A ledger is created with its first promise.
@@ -217,11 +235,17 @@ class Service:
                 "audit: expected a ledger with promises, got one without any yet"
             )
         result = audit(self.ledger, model, progress=False)
+        if not auditor:
+            return {name: value for name, value in result.to_dict().items() if name in TOTALS}
         broken = result.contact_list().head(self.limits.people).reset_index().to_dict("records")
         rows = [{**row, "margin": _plain(row["margin"])} for row in broken]
         return {**result.to_dict(), "words": result.words, "not_kept": rows}
 
     # ------------------------------------------------------------------ parts
+
+    def _deadline(self, document: Mapping[str, Any], deadline: Deadline) -> Deadline:
+        """The end of the request's time: what it asks for, never more than the service allows."""
+        return deadline.within(read_time(document, self.limits.seconds))
 
     def _people(self, document: Mapping[str, Any]) -> pd.DataFrame:
         people = read_people(document, self.space, self.limits.people)
@@ -272,10 +296,12 @@ class Service:
         assert self.ledger is not None
         return Ledger(self.ledger, secret=self.secret)
 
-    def _record(self, advice: Recourse) -> dict[str, Any]:
-        """On the disk when this returns; a request that is sent again the same day is recorded once."""
+    def _record(self, advice: Recourse, deadline: Deadline) -> dict[str, Any]:
+        """On the disk when this returns, with the verdicts that are answered; radii as far as time suffices."""
         try:
-            receipt = self._book.add(advice, radius=self.radius, once=True)
+            receipt = self._book.add_answered(advice, deadline, radius=self.radius)
+        except ErasedError:
+            raise
         except HoldfastError as error:
             raise UnavailableError(
                 f"ledger: nothing was recorded, so nothing is promised: {error}"
@@ -285,6 +311,11 @@ class Service:
     def __getstate__(self) -> dict[str, Any]:
         # Another process opens the ledger for itself.
         return {name: value for name, value in vars(self).items() if name != "_book"}
+
+
+def _left(deadline: Deadline) -> float:
+    """The seconds left, more than none."""
+    return max(deadline.left() or 0.0, 1e-9)
 
 
 def _keys(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -19,7 +20,7 @@ import joblib
 import numpy as np
 import pandas as pd
 
-from holdfast._files import Document, Place, whole_file
+from holdfast._files import Document, Place, write_text
 from holdfast._network import Network
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import FeatureSpace
@@ -198,7 +199,7 @@ class StudyStore:
         """Keep something under a name."""
         document = {"format": _FORMAT, "sha256": _checksum(kind, key, content), "content": content}
         text = json.dumps(document, allow_nan=False)
-        self.write_file(f"{kind}/{key}.json", lambda path: path.write_text(text, encoding="utf-8"))
+        self.write_file(f"{kind}/{key}.json", partial(write_text, text))
 
     def read_networks(self, names: Sequence[str]) -> list[Network] | None:
         """The networks of these names, or None unless all of them are there and whole."""
@@ -218,11 +219,10 @@ class StudyStore:
         return names
 
     def write_file(self, name: str, write: Callable[[Path], object]) -> None:
-        """Let `write` fill a file of the folder: others see the old file or the whole new one."""
+        """Let `write` make a file of the folder, whole or not at all."""
         if self.folder is not None:
             (self.folder / name).parent.mkdir(exist_ok=True)
-            with whole_file(self.folder / name) as beside:
-                write(beside)
+            write(self.folder / name)
 
 
 # Keeps nothing.

@@ -182,10 +182,11 @@ def radius_of_points(
     tol: float = 1e-6,
     index: pd.Index | None = None,
     advance: Advance = no_bar,
+    deadline: Deadline = NO_LIMIT,
 ) -> CertifiedRadius:
     """`certified_radius` for whoever has points and class indices already; None stands for Δ in norm inf.
 
-    Radii by layer or by parameter are measured by one radius for all.
+    Radii by layer or by parameter are measured by one radius for all. Where the time is up, each end is what is known.
     """
     tol, n = positive_number(tol, "tol"), points.shape[0]
     kind = PlausibleChanges(1.0) if changes is None else changes
@@ -207,8 +208,10 @@ def radius_of_points(
         decider = decider_for(model, kind)
     lower, upper = np.empty(n), np.empty(n)
     for one, rows in by_target(targets, n):
-        if isinstance(decider, Engine):
-            ends = _of_network(decider, one, points[rows], tol, advance)
+        if deadline.over:
+            ends = np.zeros(rows.size), np.full(rows.size, np.inf)
+        elif isinstance(decider, Engine):
+            ends = _of_network(decider, one, points[rows], tol, advance, deadline)
         else:
             assert isinstance(decider, ClosedForm)
             ends = decider.radius(points[rows], one)
@@ -218,7 +221,9 @@ def radius_of_points(
     return CertifiedRadius(lower, upper, index, tol, kind.unit)
 
 
-def _of_network(engine: Engine, target: int, points: Floats, tol: float, advance: Advance) -> Pair:
+def _of_network(
+    engine: Engine, target: int, points: Floats, tol: float, advance: Advance, deadline: Deadline
+) -> Pair:
     """The radii of a network's points of one class, under multiples of a set of radius 1."""
     prepared, changes, n = engine.prepared(target), engine.changes, points.shape[0]
     prepared.error(points)
@@ -233,14 +238,16 @@ def _of_network(engine: Engine, target: int, points: Floats, tol: float, advance
         # Groups of rows are the same however many workers there are, and so are their radii.
         groups = cut(left, engine.group)
         each = map if len(groups) == 1 else spread
-        rays = each(partial(_rays, engine, target, tol), [points[group] for group in groups])
+        rays = each(
+            partial(_rays, engine, target, tol, deadline), [points[group] for group in groups]
+        )
         for group, ends in zip(groups, rays, strict=True):
             lower[group], upper[group] = ends
             advance(group.size - _open(*ends, tol).size)
         left = _open(lower, upper, tol)
     # One by one what is stubborn, so that nothing waits for it.
     alone = ((points[row : row + 1], lower[row], upper[row]) for row in left)
-    halves = spread(partial(_bisected, engine, target, tol), alone)
+    halves = spread(partial(_bisected, engine, target, tol, deadline), alone)
     for row, both in zip(left, halves, strict=True):
         lower[row], upper[row] = both
         advance(1)
@@ -258,14 +265,15 @@ def _between(low: float, high: float) -> float:
 
 
 def _bisected(
-    unit: Engine, target: int, tol: float, part: tuple[Floats, float, float]
+    unit: Engine, target: int, tol: float, deadline: Deadline, part: tuple[Floats, float, float]
 ) -> tuple[float, float]:
     """The radius of one point by halves between what is proven and what is broken, with all that the engine has.
 
     Where a radius in between is neither, on either side of it as far as that goes.
     """
     point, low, high = part
-    deadline, far = Deadline.after(_BALL_PATIENCE if unit.ball else _PATIENCE), _far(unit.network)
+    deadline = deadline.within(_BALL_PATIENCE if unit.ball else _PATIENCE)
+    far = _far(unit.network)
     # The greatest radius that was not broken, and the least that was not proven.
     kept, doubted = low, high
     # What was handed in may be nearly met.
@@ -293,9 +301,9 @@ def _far(network: Network) -> float:
 
 
 @quiet()
-def _rays(engine: Engine, target: int, tol: float, points: Floats) -> Pair:
+def _rays(engine: Engine, target: int, tol: float, deadline: Deadline, points: Floats) -> Pair:
     """Radii of some points under a box, all rivals together."""
-    rays = _Rays(engine, target, tol, points)
+    rays = _Rays(engine, target, tol, points, deadline)
     rays.bracket()
     rays.follow()
     rays.prove()
@@ -308,8 +316,15 @@ class _Rays:
     `lower` is proven, at `upper` some network in Δ breaks a margin.
     """
 
-    def __init__(self, engine: Engine, target: int, tol: float, points: Floats) -> None:
-        self.engine, self.points, self.tol = engine, points, tol
+    def __init__(
+        self,
+        engine: Engine,
+        target: int,
+        tol: float,
+        points: Floats,
+        deadline: Deadline = NO_LIMIT,
+    ) -> None:
+        self.engine, self.points, self.tol, self.deadline = engine, points, tol, deadline
         self.layers = engine.prepared(target).layers
         self.size = np.abs(points).max(axis=1)
         # What bounds rounding where nothing moves, and how much more of it a radius of 1 makes, (layers, 3, 1).
@@ -326,7 +341,7 @@ class _Rays:
     def bracket(self) -> None:
         """Larger radii, from 0 on, until a counter-model is met; where none is, what can be proven far out."""
         rows, radius, far = np.arange(self.size.size), 0.0, _far(self.engine.network)
-        while rows.size and radius <= far:
+        while rows.size and radius <= far and not self.deadline.over:
             rows = rows[~self._broken_at(rows, np.full(rows.size, radius))]
             radius = _between(radius, math.inf)
         self._prove(rows, np.full(rows.size, radius))
@@ -350,7 +365,7 @@ class _Rays:
             radius = np.maximum(below, 0.5 * (low + high))
             between = (radius > low) & (radius < high)
             rows, radius = rows[between], radius[between]
-            if not rows.size:
+            if not rows.size or self.deadline.over:
                 break
             self._prove(rows, radius)
             proven, broken = (end[rows] == radius for end in (self.lower, self.upper))
@@ -428,7 +443,7 @@ class _Rays:
                     continue
                 start = np.full(part.size, np.inf)
                 search = Search(layers, self.points[here], start, error, fine=True)
-                search.run(_PROOF_NODES, NO_LIMIT)
+                search.run(_PROOF_NODES, self.deadline)
                 proven[part] = search.closed & (search.lower > 0.0)
                 hit = np.flatnonzero(search.broken)
                 self._take(here[hit], radius[part[hit]], k, search.sides(hit))

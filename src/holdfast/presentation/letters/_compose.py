@@ -46,6 +46,7 @@ from holdfast.presentation.letters._contents import (
 )
 from holdfast.presentation.letters._language import Language
 from holdfast.promises import Expiry, NoCertificateError, certificate
+from holdfast.promises._ledger_record import read_keys
 from holdfast.verify import Verdict
 
 # Control characters and those that turn the order of reading around.
@@ -194,6 +195,7 @@ class Batch:
 def key_of(recourse: Recourse, row: int, key: Any, argument: str) -> str:
     """What the person in this row quotes in enquiries; of several answers also which."""
     answer = recourse.answer[row]
+    (key,) = read_keys([key], 1)
     return one_line(key, argument) + (f" ({answer})" if answer > 1 else "")
 
 

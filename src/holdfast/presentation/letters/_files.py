@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from holdfast._files import Place, given_path
+from holdfast._files import Place, given_path, write_csv
 from holdfast._given import check_options, given_list
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators import Recourse
@@ -87,8 +87,7 @@ def letters(
             files = (f"{stem}.html", f"{stem}.txt")
             entries.append((key, *files, said.outcome, said.verdict, said.certificate, codes))
         manifest = pd.DataFrame(entries, columns=_COLUMNS)
-        manifest.to_csv(partial / MANIFEST, index=False)
-        partial.chmod(0o755)
+        write_csv(manifest, partial / MANIFEST, index=False)
         if target.exists():
             target.rmdir()
         partial.rename(target)
@@ -200,7 +199,8 @@ def _free_folder(folder: Place) -> tuple[Path, Path]:
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        partial.mkdir()
     except OSError as error:
         raise InvalidInputError(
             f"{target}: expected a folder that can be made, got: {error}"

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from holdfast._files import Place
+from holdfast._files import Place, without_apostrophes
 from holdfast._network import Floats, Network
 from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace
@@ -216,7 +216,9 @@ def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
 def letter_links(folder: Place, page: Path, keys: Sequence[str]) -> list[str]:
     """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
     try:
-        manifest = pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)
+        manifest = without_apostrophes(
+            pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)
+        )
         files = dict(zip(manifest["key"], manifest["file"], strict=True))
     except (OSError, KeyError, ValueError) as error:
         raise InvalidInputError(

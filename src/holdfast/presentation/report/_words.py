@@ -69,7 +69,8 @@ def facts_of(
             )
         )
     if ledger is not None:
-        evidence.append(("Ledger's head", ledger if isinstance(ledger, str) else ledger.head))
+        head = ledger if isinstance(ledger, str) else ledger.head
+        evidence.append(("Ledger's head", " ".join(head.split())))
     return (
         ("Advice by", name if recourse.generator is None else settings_of(recourse.generator)),
         ("People", f"{len(recourse):,}"),
