@@ -31,9 +31,9 @@ _FIRST, _GROWTH, _NEAR = 1.3, 1.6, 1.25
 # How cost counts against gain when columns are changed one by one; how often, and how often again without one.
 _GREEDY = (1.0, 0.5, 0.0, 0.75)
 _MOST_MOVES, _ROUNDS = 40, 3
-# The share of the time for first answers; choices at random, the best of which is a start; and cells of a column that
-# are looked at where rows are asked about.
-_OPENING, _DRAWN, _SPREAD = 0.6, 256, 24
+# Shares of the time for first answers, by bounds and in all. Choices at random, the best of which is a start; and cells
+# of a column that are looked at where rows are asked about.
+_BOUNDS, _OPENING, _DRAWN, _SPREAD = 0.2, 0.7, 256, 24
 # Passes over the columns of a box until nothing shrinks.
 _PASSES = 3
 # Steps that improve the prices.
@@ -113,9 +113,10 @@ class TreeSearch:
 
     def _first_answers(self) -> Iterator[bool]:
         """Change the column with the best gain for its cost until it is enough; then again without one of those."""
-        home, self.until = self.problem.home, self.deadline.share(_OPENING)
+        home, self.until = self.problem.home, self.deadline.share(_BOUNDS)
         for power in _GREEDY if home.size else ():
             yield self._greedy(home, power)
+        self.until = self.deadline.share(_OPENING)
         if self.best is None and self.margins is not None and home.size:
             # Where bounds promise too much, or too little at once, rows are asked about.
             self.profile = self._sampled
