@@ -610,14 +610,16 @@ def test_how_long_it_holds() -> None:
     def said(**options: Any) -> str:
         return " ".join(advice.letter(0, date=DAY, **options).text.split())
 
-    assert (
-        "kept through the next 3 monthly retrainings of the model (to 16 February 2027), with a confidence of 95%."
-        in said(expiry=three)
+    # The confidence is about the model, not about a promise that was picked because it lasts.
+    estimate = (
+        "This is an estimate, from how far the model moved in the past. For a number of retrainings that is fixed "
+        "beforehand, the model moves no further than we estimate with a confidence of 95%."
     )
     assert (
-        "kept through the next weekly retraining of the model, with a confidence of 95%."
-        in said(expiry=one)
+        "We expect that the promise is kept through the next 3 monthly retrainings of the model (to 16 February 2027). "
+        f"{estimate}" in said(expiry=three)
     )
+    assert f"through the next weekly retraining of the model. {estimate}" in said(expiry=one)
     assert "die nächsten 3 monatlichen Anpassungen" in said(expiry=three, language="de")
     assert "die nächste wöchentliche Anpassung" in said(expiry=one, language="de")
     assert "So we name no date" in said(expiry=never)
@@ -1052,9 +1054,9 @@ def test_the_command_turns_a_history_into_retrainings(files: Path) -> None:
     )
     assert run(files, *arguments).exit_code == 0
     text = (files / "letters" / "letter-A-1.txt").read_text(encoding="utf-8")
-    assert "the next weekly retraining of the model, with a confidence of 90%." in " ".join(
-        text.split()
-    )
+    said = " ".join(text.split())
+    assert "through the next weekly retraining of the model. This is an estimate" in said
+    assert "with a confidence of 90%." in said
     both = run(files, *arguments[:2], "--out", files / "more", *history, "--until", "2027-01-31")
     assert both.exit_code == 2
     assert "got both" in both.output
