@@ -206,13 +206,19 @@ def test_certified_candidates_are_kept_and_reused():
     kept = RNCE(case.candidates).prepare(case.network, target=case.target, **arguments)
     kept = pickle.loads(pickle.dumps(kept))
     expected = ask(case, RNCE(case.candidates, certified_candidates=True), changes=case.changes)
+    # The reasons compare with the table, which is not kept.
+    frame = expected.to_frame().drop(columns="main_reasons")
     result = ask(case, RNCE(kept), changes=case.changes)
-    pd.testing.assert_frame_equal(result.to_frame(), expected.to_frame(), check_exact=True)
+    pd.testing.assert_frame_equal(
+        result.to_frame().drop(columns="main_reasons"), frame, check_exact=True
+    )
     # They know their space.
     alone = explain(
         case.network, case.people, target=case.target, changes=case.changes, generator=RNCE(kept)
     )
-    pd.testing.assert_frame_equal(alone.to_frame(), expected.to_frame(), check_exact=True)
+    pd.testing.assert_frame_equal(
+        alone.to_frame().drop(columns="main_reasons"), frame, check_exact=True
+    )
     points = case.space.encode(case.candidates)
     accepted = points[case.network.predict(points) == case.target]
     robust = hf.certify(

@@ -173,7 +173,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: hf.certify(SCORES, [[1.0, 2.0]], 1, hf.PlausibleChanges(0.1)),
-        "PlausibleShift and EnsembleShift",
+        "known by its scores alone: use PlausibleShift",
     ),
     (lambda: hf.PlausibleShift(-0.5), "margin: expected a number >= 0 and finite, got -0.5"),
     (lambda: hf.PlausibleShift(math.nan), "margin: expected a number >= 0 and finite, got nan"),

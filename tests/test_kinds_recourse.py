@@ -237,7 +237,7 @@ def test_generators_that_need_a_network_say_so(name: str) -> None:
         "space": space,
     }
     if name in ("Closest", "MCE", "GCE"):
-        with pytest.raises(hf.HoldfastError, match="without a network only margins are known"):
+        with pytest.raises(hf.HoldfastError, match="known by its scores alone: use RNCE"):
             hf.explain(model, case.people, **options)
         return
     result, same = (hf.explain(one, case.people, **options) for one in (model, network))

@@ -650,7 +650,6 @@ NAMED |= {
     "ledger: a date of words": lambda: add(date="soon"),
     "ledger: date=5": lambda: add(date=5),
     "ledger: radius of words": lambda: add(radius="x"),
-    "ledger: once of words": lambda: add(once="x"),
     "ledger: threshold=2": lambda: add(threshold=2),
     "ledger: path=5": lambda: hf.Ledger(5),
     "ledger: path=None": lambda: hf.Ledger(None),
@@ -664,6 +663,7 @@ NAMED |= {
     "ledger: erase of None": lambda: ledger().erase(None),
     "ledger: an empty key to erase": lambda: ledger().erase(""),
     "ledger: find of None": lambda: ledger().find(None),
+    "ledger: a head of words": lambda: ledger().verify(head="x"),
     "ledger: head=5": lambda: ledger().verify(head=5),
     "ledger: export to pdf": lambda: ledger().export(place("x.pdf")),
     "audit: a model that is none": lambda: hf.audit(ledger(), object()),
@@ -679,7 +679,6 @@ RIGHT |= {
     "ledger: the same promise twice": lambda: (lambda book: (book.add(advice()), book.add(advice()).added == 0)[1])(
         hf.Ledger(place("l"))
     ),
-    "ledger: a head of words": lambda: not ledger().verify(head="x").intact,
     "ledger: find of nobody": lambda: len(ledger().find("nobody")) == 0,
     "ledger: a number for a key": lambda: add(keys=[1, 2, 3, 4]).added == advice().found.sum(),
     "ledger: a path for a key": lambda: add(keys=["../x", "b", "c", "d"]).added > 0,
@@ -802,31 +801,10 @@ RIGHT |= {
     "shell: methods": lambda: shell("methods").status == 0,
 }  # fmt: skip
 
-# Rows that wait for work elsewhere.
-LEDGER, RETRAIN = "ledgers take odd keys, paths and heads", "a function that is none is called"
-PENDING: dict[str, str] = {
-    "retrain: a function that is none": RETRAIN,
-    **dict.fromkeys(
-        [
-            "letters: a key of None", "letters: a key of nan", "ledger: keys=5", "ledger: path=5", "ledger: path=None",
-            "ledger: erase of nobody", "ledger: erase of a list", "ledger: head=5", "audit: ledger=None",
-            "audit: ledger=5", "ledger: the same promise twice",
-        ],
-        LEDGER,
-    ),
-}  # fmt: skip
-
 
 def rows(table: dict[str, Call]) -> list[Any]:
     """The table's rows as parameters."""
-    return [
-        pytest.param(
-            call,
-            id=name,
-            marks=[pytest.mark.xfail(reason=PENDING[name])] if name in PENDING else [],
-        )
-        for name, call in table.items()
-    ]
+    return [pytest.param(call, id=name) for name, call in table.items()]
 
 
 @pytest.mark.filterwarnings("ignore::holdfast.HoldfastWarning")
@@ -854,4 +832,3 @@ def test_what_is_odd_and_right_does_what_is_documented(call: Call) -> None:
 
 def test_there_are_three_hundred_rows() -> None:
     assert len(NAMED) + len(RIGHT) >= 300
-    assert set(PENDING) <= set(NAMED) | set(RIGHT)

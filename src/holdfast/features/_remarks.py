@@ -49,7 +49,7 @@ def remark_on_people(features: Sequence[Feature], numbers: Floats, index: Any) -
     """Refuse values that are very far outside a column's range, and warn of those clearly outside it."""
     first, count = "", 0
     for feature, values in zip(features, numbers.T, strict=True):
-        if feature.labelled or not feature.ranged:
+        if feature.labelled or not feature.ranged or not feature.width:
             continue
         outside = np.maximum(feature.lower - values, values - feature.upper)
         free = np.where((values < 0.0) & (feature.lower >= 0.0), _SIGN, _NEAR)

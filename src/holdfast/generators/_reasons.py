@@ -53,9 +53,8 @@ def main_reasons(
     ----------
     recourse
         What `explain` returned. What accepted people have is learned from its `data`, else from the generator's
-        candidates, and the model says which of them it accepts. Without such a table there are no reasons, and a
-        letter lists what the advice changes. The reasons are computed once and kept, so that letters, report and
-        `to_frame` state the same.
+        candidates, and the model says which of them it accepts; without such a table it is the middle of each column's
+        range. The reasons are computed once and kept, so that letters, report and `to_frame` state the same.
     language
         The language of `text`.
     most
@@ -180,19 +179,20 @@ def _won(
 
 
 def _usual(recourse: Recourse, target: int) -> Floats:
-    """The usual value of accepted people in each column; nan where no table of people tells it."""
+    """What accepted people have in each column; nan where nobody knows."""
     people = _people(recourse)
-    usual = np.full(len(recourse.space.features), np.nan)
     if len(people):
         points = recourse.space.encode_numbers(people)
         people = people[recourse.classifier.predict_index(points) == target]
+    usual = np.full(len(recourse.space.features), np.nan)
     for i, feature in enumerate(recourse.space.features):
         known = people[~np.isnan(people[:, i]), i]
-        if known.size and feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
-            usual[i] = np.bincount(known.astype(np.intp)).argmax()
+        ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
+        if ordered:
+            usual[i] = np.median(known) if known.size else (feature.lower + feature.upper) / 2.0
         elif known.size:
-            usual[i] = np.median(known)
-    return usual
+            usual[i] = np.bincount(known.astype(np.intp)).argmax()
+    return np.where(np.isfinite(usual), usual, np.nan)
 
 
 def _people(recourse: Recourse) -> Floats:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from holdfast._dates import iso_date
 from holdfast._deadline import Deadline
-from holdfast._files import Place
+from holdfast._files import Place, given_path
 from holdfast._given import shown, whole_number
 from holdfast._shown import HEAD, Shown, Summary
 from holdfast.changes import Changes
@@ -75,7 +75,7 @@ class Ledger(Shown):
         create: bool = True,
         secret: str | bytes | None = None,
     ) -> None:
-        self.file = LedgerFile(path, create=create, secret=check_secret(secret))
+        self.file = LedgerFile(given_path(path, "path"), create=create, secret=check_secret(secret))
         self._terms: dict[str, Terms] = {}
 
     def __enter__(self) -> Ledger:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._deadline import NO_LIMIT, Deadline
+from holdfast._given import given_list
 from holdfast._network import Floats, Ints, Values
 from holdfast._scored import Scored
 from holdfast._shown import Shown, Summary
@@ -154,6 +155,7 @@ def same_bits(a: Floats, b: Floats) -> bool:
 
 def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> Values:
     """The keys as text, one for each row; nobody is told by a missing value or an empty text."""
+    keys = given_list(keys, "keys")
     for key in keys:
         if (pd.api.types.is_scalar(key) and pd.isna(key)) or not str(key).strip():
             raise InvalidInputError(f"keys: expected a name or number for every row, got {key!r}")

@@ -144,9 +144,9 @@ def retrain(
     if how not in get_args(How):
         raise InvalidInputError(f"how: expected one of {list(get_args(How))}, got {how!r}")
     loaded = load_model(model)
-    if retrain is None and not can_train(model):
+    if not callable(retrain) and (retrain is not None or not can_train(model)):
         raise InvalidInputError(
-            f"retrain: expected a function (model, X, y, seed) for a {type(model).__name__}, got None; "
+            f"retrain: expected a function (model, X, y, seed) for a {type(model).__name__}, got {retrain!r:.80}; "
             "only models that scikit-learn can clone are retrained without one"
         )
     if isinstance(loaded.classifier, Scored) and retrain is None:

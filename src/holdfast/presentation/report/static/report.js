@@ -352,8 +352,8 @@
     const heads = [["What"], ["Today", "number"], ["Accepted people", "number"], ["Margin won", "number"]];
     return [make("h2", {}, "What counts against them"),
       make("p", { class: "caption" }, (data.against[i][0][3]
-        ? "Each detail by itself, set to what accepted people usually have, as far as this person can get there."
-        : "Nothing that this person can change counts by itself. These are details that they cannot change, each set to what accepted people usually have.") +
+        ? "Each detail by itself, set to the usual value of accepted people (without a table of people: to the middle of its range), as far as this person can get there."
+        : "Nothing that this person can change counts by itself. These are details that they cannot change, each set to the usual value of accepted people (without a table of people: to the middle of its range).") +
         " The margin grows by so much; above 0 is a yes."),
       table("What counts against them", heads, [["", rows]])];
   }
