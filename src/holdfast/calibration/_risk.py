@@ -286,22 +286,20 @@ like this one, where one that ends without a setting is counted as kept; given a
     if isinstance(retrained, RetrainedModels):
         alike, caveat = retrained.made, "; ".join(retrained.caveats)
     chance = Chance(float(broken), len(losses), probability, how or alike)
+    chosen, size = None, math.nan
+    if passes.any():
+        place = int(passes.argmax())
+        size = float(evidence["setting"][place])
+        told, worst = promises.made[size], _falling(losses, usable)[:, place]
+        changes = promises.make(size)
+        record = record_of(generator, changes, told.model, told.space, told.targets)
+        record["people"] = people_record(told)
+        chance = replace(
+            chance, people=int(told.found.sum()), loss=float(worst.mean()), worse=int((worst > broken).sum()),
+            record=record,
+        )  # fmt: skip
+        chosen = changes.calibrated(chance)
     unit = promises.make(promises.least).unit
-    if not passes.any():
-        return CalibratedRisk(
-            evidence, losses, None, math.nan, chance, float(coverage), unit, caveat
-        )
-    place = int(passes.argmax())
-    size = float(evidence["setting"][place])
-    told, worst = promises.made[size], _falling(losses, usable)[:, place]
-    changes = promises.make(size)
-    record = record_of(generator, changes, told.model, told.space, told.targets) | {
-        "people": people_record(told)
-    }
-    chance = replace(
-        chance, people=int(told.found.sum()), loss=float(worst.mean()), worse=int((worst > broken).sum()), record=record
-    )  # fmt: skip
-    chosen = changes.calibrated(chance)
     return CalibratedRisk(evidence, losses, chosen, size, chance, float(coverage), unit, caveat)
 
 
@@ -546,7 +544,6 @@ def _changes(family: Any, size: float) -> Changes:
     make = family.resized if isinstance(family, Changes) else family
     try:
         changes = make(size)
-        changes = changes.calibrated(None) if isinstance(changes, Changes) else changes
     except TypeError as error:
         changes = error
     if not isinstance(changes, Changes):
@@ -554,7 +551,7 @@ def _changes(family: Any, size: float) -> Changes:
             "family: expected PlausibleShift or PlausibleChanges, changes whose size is varied such as "
             f"EnsembleShift(models, 0), or a function from a number to changes, got {family!r}: {changes}"
         )
-    return changes
+    return changes.calibrated(None)
 
 
 def _check_count(n: int, needed: int, allowed: float) -> None:

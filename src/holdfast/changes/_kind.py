@@ -139,16 +139,20 @@ class Inside:
         return self.rank / (self.models + 1)
 
     def __str__(self) -> str:
+        return self.sentence("Δ", f"these {self.models}")
+
+    def sentence(self, changes: str, others: str) -> str:
+        """How probably a model to come lies within these changes, and how it has to be like the others."""
         if self.confidence is None:
             # Rounded down: it is a promise.
             sure = math.floor(1e3 * self.probability + _ROUNDING) / 1e3
             return (
-                f"the next retraining stays within Δ with probability at least {sure:g}, if it is exchangeable with "
-                f"these {self.models}"
+                f"the next retraining stays within {changes} with probability at least {sure:g}, if it is exchangeable "
+                f"with {others}"
             )
         return (
-            f"with confidence {self.confidence:g} at least {self.coverage:g} of the retrainings to come stay within Δ, "
-            f"if they and these {self.models} are independent and made alike"
+            f"with confidence {self.confidence:g} at least {self.coverage:g} of the retrainings to come stay within "
+            f"{changes}, if they and {others} are independent and made alike"
         )
 
 
@@ -239,11 +243,11 @@ class Changes(Shown):
 
     def calibrated(self, measured: Chance | Inside | None) -> Self:
         """The same with what was measured attached; None: without a chance."""
-        if isinstance(measured, Inside) and "inside" not in {part.name for part in fields(self)}:  # type: ignore[arg-type]
+        name = "inside" if isinstance(measured, Inside) else "chance"
+        if name not in {part.name for part in fields(self)}:  # type: ignore[arg-type]
             raise InvalidInputError(
                 f"inside: expected changes of a model's own numbers, got {self!r}"
             )
-        name = "inside" if isinstance(measured, Inside) else "chance"
         return replace(self, **{name: measured})  # type: ignore[type-var]
 
     @property

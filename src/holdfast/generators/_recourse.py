@@ -217,10 +217,9 @@ class Recourse(Shown):
         found = np.asarray(~np.isnan(points).any(axis=1))
         rows = np.flatnonzero(found)
         cost = np.full(n, np.nan)
-        unknown = np.full(n, np.nan)
         cost[rows] = task.space.cost_l1(points[rows], task.people.take(rows))
         lower = (
-            unknown
+            np.full(n, np.nan)
             if lower_bound is None
             else np.where(found, np.minimum(lower_bound, cost), lower_bound)
         )
@@ -233,16 +232,15 @@ class Recourse(Shown):
         table = task.frame.copy()
         for name in task.space.names:
             table[name] = answers[name].array
-        sentences = np.empty(n, dtype=object)
-        for row, text in enumerate(reason):
-            sentences[row] = (
-                text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text)
-            )
+        sentences = [
+            text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text)
+            for text in reason
+        ]
         certificates, verdict = _judged(task.decider, points, task.targets, deadline)
         return cls(
             counterfactuals=table,
             found=found,
-            reason=sentences,
+            reason=np.array(sentences, dtype=object),
             cost_l1=cost,
             verdict=verdict,
             optimality_gap=np.where(found, gap, np.nan),

@@ -23,13 +23,15 @@ from holdfast.importers import Model, load_model
 from holdfast.importers._preprocessing import same_preprocessing
 from holdfast.retraining._result import SOME, RetrainedModels
 from holdfast.retraining._trainers import (
+    WAYS,
     can_train,
     fine_tune,
+    library_of,
     optimiser_steps,
     train_anew,
+    train_on,
     train_whole,
 )
-from holdfast.retraining._trees import WAYS, library_of, train_on
 from holdfast.verify._inputs import read_table
 
 How = Literal["incremental", "complete", "leave_one_out", "refit", "continue"]

@@ -73,7 +73,7 @@ class InEllipsoid(ClosedForm):
         y = np.zeros_like(g)
         for _ in range(2):
             y += (g - y @ self.changes.balanced) @ self._inverse
-        return g, np.asarray(powers), y
+        return g, powers, y
 
     def _reach(self, directions: Floats) -> Pair:
         """Bounds of sqrt(gᵀ H⁻¹ g), (n,) each; the first is what a counter-model in floats reaches.

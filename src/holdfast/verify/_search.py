@@ -382,7 +382,7 @@ class Search:
     @property
     def broken(self) -> Bools:
         """Rows whose margin is clearly below zero for some network in Δ."""
-        return np.asarray(self.upper < -WITNESS_SAFETY * self.error)
+        return self.upper < -WITNESS_SAFETY * self.error
 
     @property
     def closed(self) -> Bools:
@@ -472,11 +472,11 @@ class Search:
         """Which branches are of rows that are not done, less those above a cutoff that has come down since."""
         above = branches.bound > self._cutoff(branches.row)
         np.minimum.at(self.lower, branches.row[above], branches.bound[above])
-        return np.asarray(~above & ~self.done[branches.row])
+        return ~above & ~self.done[branches.row]
 
     def _cutoff(self, rows: Ints) -> Floats:
         if self.gap is not None:
-            return np.asarray(self.upper[rows] - self.gap[rows])
+            return self.upper[rows] - self.gap[rows]
         if not self.fine:
             return np.zeros(rows.shape[0])
         return np.where(self.broken[rows], _DEEPER * self.upper[rows], 0.0)

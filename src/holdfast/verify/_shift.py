@@ -134,7 +134,7 @@ def _ends(models: list[Margins], points: Floats, target: int, shift: float) -> P
     spare = WITNESS_SAFETY * (
         np.sum(errors, axis=0) + (len(models) + 4.0) * _EPSILON * (sizes + shift)
     )
-    return np.asarray(value - spare), np.asarray(value + spare)
+    return value - spare, value + spare
 
 
 def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.0) -> Classifier:

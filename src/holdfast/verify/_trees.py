@@ -154,14 +154,14 @@ class MovingTrees(ClosedForm):
                     sizes[rows, place] -= terms.sum(axis=1)
                 else:
                     np.subtract.at(sizes[rows].T, forest.output, terms.T)
-        return np.asarray(sizes * (1.0 + 2.0**-40))
+        return sizes * (1.0 + 2.0**-40)
 
     def _spare(self, sizes: Floats, over: Rivals) -> Floats:
         """How far a library's margins may be from the sums of its leaves, and ours, in float64, from the true ones."""
         forest, weights = self.forest, np.abs(over.weights).T
         ours = 2.0**-53 * (2 * forest.n_trees + 16)
         total = sizes @ weights / forest.divisor + np.abs(over.constants) + over.lost * self.shift
-        return np.asarray(forest.sum_error(sizes) @ weights + ours * total)
+        return forest.sum_error(sizes) @ weights + ours * total
 
     def _sums(self, X: Floats, over: Rivals) -> Floats:
         """The least that each margin may be, (rows, rivals)."""
@@ -174,7 +174,7 @@ class MovingTrees(ClosedForm):
             for rows, terms in self.least[key](X):
                 out[rows] = sum_less_dropped(terms, self.changes.dropped)
         sums = (over.weights @ forest.base + sums) / forest.divisor
-        return np.asarray(sums + over.constants - over.lost * self.shift)
+        return sums + over.constants - over.lost * self.shift
 
     def _as_logits(self, margins: Floats) -> Floats:
         """Differences of two probabilities as log-odds, to keep one scale; others as they are."""
@@ -182,7 +182,7 @@ class MovingTrees(ClosedForm):
         if not votes.shares or len(self.classifier.labels) > 2 or votes.bar is not None:
             return margins
         inside = np.clip(margins, -1.0 + 2.0**-52, 1.0 - 2.0**-52)
-        return np.asarray(2.0 * np.arctanh(inside))
+        return 2.0 * np.arctanh(inside)
 
     def holds(self, point: Floats, target: int) -> bool:
         """The worst margin in fractions, less what a library's sums may round at this point."""
