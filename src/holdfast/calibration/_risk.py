@@ -267,7 +267,7 @@ like this one, where one that ends without a setting is counted as kept; given a
     )  # fmt: skip
     judges = _judges(models, task, example, needed)
     # All of a list are read before the search; of models that are made one by one the first.
-    judges = chain(iter([next(judges)]), judges) if count is None else iter(list(judges))
+    judges = chain([next(judges)], judges) if count is None else iter(list(judges))
     steps = len(asked) * (len(grid) or _SETTINGS + _BISECTIONS + _HALVINGS)
     with progress_bar("risk_calibrated, advice", steps, wanted=progress, long=1000) as advance:
         promises = _promises(family, ask, coverage, grid, task, advance)
@@ -375,7 +375,7 @@ class _Promises:
             self.made.items(), kept, losses.T, strict=True
         ):
             found = recourse.found
-            both = recourse.found & first.found
+            both = found & first.found
             # Advice is as a rule some way off; where it costs nothing there is no ratio.
             before = float(first.cost_l1[both].sum())
             row: dict[str, Any] = {

@@ -47,18 +47,17 @@ def regions_of(result: Recourse, rows: Iterable[int]) -> pd.DataFrame:
 
 def _judge(result: Recourse, target: int) -> TreeJudge:
     """Who has to accept the rows of a region."""
-    trees, judge = result.classifier, None
-    if isinstance(trees, TreeEnsemble) and result.changes is None:
-        return TreesToday(trees, target)
-    if isinstance(trees, TreeEnsemble) and result.changes is not None:
+    trees = result.classifier
+    if isinstance(trees, TreeEnsemble):
+        if result.changes is None:
+            return TreesToday(trees, target)
         one = toward(decider_for(result.model, result.changes), target)
-        judge = trees_under(one, target) if isinstance(one, ClosedForm) else None
-    if judge is None:
-        raise InvalidInputError(
-            f"regions: expected an ensemble of trees, alone or under TreeChanges or PlausibleShift, got {trees!r} "
-            f"under {result.changes!r}"
-        )
-    return judge
+        if isinstance(one, ClosedForm) and (judge := trees_under(one, target)):
+            return judge
+    raise InvalidInputError(
+        f"regions: expected an ensemble of trees, alone or under TreeChanges or PlausibleShift, got {trees!r} "
+        f"under {result.changes!r}"
+    )
 
 
 class _Region:

@@ -33,7 +33,7 @@ from holdfast.verify._deciders import Decider, decider_for
 # How many candidates are certified at a time.
 _ROWS = 16_384
 # Beyond so many, each as far as the person's constraints allow, only those are met that are robust as they are.
-_NEAREST, _ALL = 2048, "certified_candidates=False tries every candidate"
+_NEAREST = 2048
 # To find a person's next candidate and to certify it takes about so many times as long as to certify one of a table.
 _DEARER = 4
 
@@ -183,7 +183,8 @@ class RNCE(FromTable):
             later = turns[1:]
             if last and task.changes is not None:
                 none += (
-                    f" (tried: the nearest {last:,}, and all that are robust as they are; {_ALL})"
+                    f" (tried: the nearest {last:,}, and all that are robust as they are; certified_candidates=False "
+                    "tries every candidate)"
                 )
             if chooses and len(found) < rows.size:
                 # Nobody needs the others, and they are not kept.

@@ -280,7 +280,7 @@ def _training_data(
         return old, labels
     new, new_labels = read(X_new, y_new, name="X_new")
     frames = isinstance(old, pd.DataFrame) and isinstance(new, pd.DataFrame)
-    table = pd.concat([old, new]) if frames else np.concatenate([np.asarray(old), np.asarray(new)])
+    table = pd.concat([old, new]) if frames else np.concatenate([old, new])
     return table, np.concatenate([labels, new_labels])
 
 

@@ -285,7 +285,7 @@ class Engine:
         *,
         exact: bool,
         deadline: Deadline = NO_LIMIT,
-    ) -> tuple[Floats, Floats]:
+    ) -> Pair:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
         prepared, hidden = PreparedTarget(self, [margin]), self.network.hidden
         layers, n = prepared.layers[0], points.shape[0]

@@ -26,10 +26,9 @@ from holdfast.bounds import _balls as balls
 from holdfast.bounds._layers import Layers, activated, forward_error
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.importers import Model, load_model
-from holdfast.importers._model import as_network
 from holdfast.verify._attack import attack
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._deciders import Decider, decider_for, toward
+from holdfast.verify._deciders import decider_for, toward
 from holdfast.verify._engine import Engine, by_target, cut, quiet
 from holdfast.verify._inputs import Space, check_changes, read_table, read_targets
 from holdfast.verify._search import WITNESS_SAFETY, Search
@@ -197,15 +196,12 @@ def radius_of_points(
             assert at_hardest is not None
             model = at_hardest
         kind = kind.moving(None)
-    decider: Decider
     if isinstance(kind, PlausibleChanges):
-        # Without its model, which may be large: the engine is sent to other processes.
-        decider = Engine(
-            as_network(model.classifier, "changes"),
-            PlausibleChanges(1.0, kind.norm, bool(kind.biases)),
-        )
-    else:
-        decider = decider_for(model, kind)
+        kind = PlausibleChanges(1.0, kind.norm, bool(kind.biases))
+    decider = decider_for(model, kind)
+    if isinstance(decider, Engine):
+        # It is sent to other processes, and its model may be large.
+        decider.model = None
     lower, upper = np.empty(n), np.empty(n)
     for one, rows in by_target(targets, n):
         if deadline.over:

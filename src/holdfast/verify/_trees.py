@@ -14,7 +14,7 @@ import numpy as np
 
 from holdfast._forest import Forest, sum_less_dropped
 from holdfast._leaf_masks import Least
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast._scored import CHECKED, Scored
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import TreeChanges
@@ -104,7 +104,7 @@ class MovingTrees(ClosedForm):
         # At most so large are the terms of each sum together, whatever the row.
         self.most = self.forest.sizes(reach) + self.shift * self.forest.divisor
 
-    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def worst(self, points: Floats, target: int) -> Pair:
         """The sum of the least that each tree adds, less what is dropped and shifted."""
         X = self._read(points)
         over = rivals(self.classifier, target)
@@ -137,7 +137,7 @@ class MovingTrees(ClosedForm):
         spare = self._spare(self._sizes(X), logits) + votes.band
         return self._sums(X, logits) - spare, spare - self._sums(X, turned), 2.0 * spare
 
-    def _ends(self, sums: Floats, spare: Floats) -> tuple[Floats, Floats]:
+    def _ends(self, sums: Floats, spare: Floats) -> Pair:
         """Bounds of the least margin over all rivals, each (rows, rivals)."""
         band = self.classifier.score.doubt
         # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
@@ -271,7 +271,7 @@ class MovingTrees(ClosedForm):
                 other = other.with_constant(place, -float(np.sign(weights[place])) * part)
         return self.classifier.with_forest(other)
 
-    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def radius(self, points: Floats, target: int) -> Pair:
         """The factor up to which each point holds, the least over all rivals; each end is proven."""
         X, over = self._read(points), rivals(self.classifier, target)
         lower, upper = np.full(X.shape[0], np.inf), np.full(X.shape[0], np.inf)
