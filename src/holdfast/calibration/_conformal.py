@@ -103,19 +103,19 @@ class CalibratedDelta(ChosenDelta):
         return f"calibrated at {self.coverage:g}"
 
     def __str__(self) -> str:
-        if isinstance(self.delta, tuple):
-            usual = (
-                "leaves' usual moves"
-                if isinstance(self, CalibratedLeaves)
-                else "parameters' usual moves"
-                if isinstance(self.biases, tuple)
-                else "layers' usual distances"
-            )
-            whole = f"number {self.rank} of {self.n_ranked} ratios to the {usual}, in rising order"
-        else:
-            whole = f"number {self.rank} of {self.n_ranked} distances in rising order"
-        promise = self.inside.sentence("it", "these")
-        return "; ".join([f"delta = {self.shown}: {whole}", promise, *self.caveats])
+        ranked = (
+            "distances"
+            if not isinstance(self.delta, tuple)
+            else "ratios to the leaves' usual moves,"
+            if isinstance(self, CalibratedLeaves)
+            else "ratios to the parameters' usual moves,"
+            if isinstance(self.biases, tuple)
+            else "ratios to the layers' usual distances,"
+        )
+        whole = (
+            f"delta = {self.shown}: number {self.rank} of {self.n_ranked} {ranked} in rising order"
+        )
+        return "; ".join([whole, self.inside.sentence("it", "these"), *self.caveats])
 
 
 def delta_calibrated(

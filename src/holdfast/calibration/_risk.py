@@ -267,7 +267,7 @@ like this one, where one that ends without a setting is counted as kept; given a
     )  # fmt: skip
     judges = _judges(models, task, example, needed)
     # All of a list are read before the search; of models that are made one by one the first.
-    judges = chain([next(judges)], judges) if count is None else iter(list(judges))
+    judges = chain(iter([next(judges)]), judges) if count is None else iter(list(judges))
     steps = len(asked) * (len(grid) or _SETTINGS + _BISECTIONS + _HALVINGS)
     with progress_bar("risk_calibrated, advice", steps, wanted=progress, long=1000) as advance:
         promises = _promises(family, ask, coverage, grid, task, advance)
@@ -446,7 +446,7 @@ def _kept(recourses: list[Recourse], judges: Iterable[Classifier], advance: Adva
     for judge in judges:
         kept.append(judge.predict(points) == wanted)
         advance(1)
-    every = np.array(kept, dtype=np.bool_).reshape(len(kept), len(points))
+    every = np.array(kept, dtype=bool).reshape(len(kept), len(points))
     return [every[:, place] for place in np.split(inverse.ravel(), ends)]
 
 
@@ -456,7 +456,7 @@ def _given(settings: Iterable[float] | None) -> list[float]:
         return []
     given = [given_number(setting) for setting in given_list(settings, "settings")]
     grid = [setting for setting in given if setting is not None]
-    if not grid or len(grid) < len(given) or grid != sorted(set(grid)):
+    if not grid or given != sorted(set(grid)):
         raise InvalidInputError(f"settings: expected some numbers, in rising order, got {given}")
     return grid
 

@@ -17,6 +17,8 @@ from holdfast._numbers import at_most
 from holdfast._shown import Shown, Summary
 from holdfast.errors import InvalidInputError
 
+# The lowest and the highest probability that a threshold may be.
+Interval = tuple[float, float]
 # What values of every kind have.
 _SHARED = ("chance", "inside", "threshold")
 # A mean of shares may lie a hair above what it is in decimals.
@@ -86,25 +88,22 @@ such calibration ends with one; condition: the next model is drawn as these 20 w
         return twice if self.probability is None else 1.0 - twice
 
     def __str__(self) -> str:
-        most, given = f"at most {one_in(self.broken)} of such promises", ""
-        known = f"{most} is expected to be broken by the next model"
-        if self.probability is not None:
-            known = (
-                f"with probability at least {self.probability:.10g} the next model breaks {most}"
-            )
-        if self.given is not None:
-            share = f"at most {one_in(self.given)}"
-            held = (
-                share
-                if self.probability is None
-                else f"with probability at least {self.given:.10g}"
-            )
-            given = f"given a setting, {held}, if at least every second such calibration ends with one; "
+        most, held = f"at most {one_in(self.broken)} of such promises", self.given
+        if self.probability is None:
+            known = f"{most} is expected to be broken by the next model"
+            twice = held and f"at most {one_in(held)}"
+        else:
+            sure = "with probability at least"
+            known = f"{sure} {self.probability:.10g} the next model breaks {most}"
+            twice = held and f"{sure} {held:.10g}"
+        given = (
+            f"given a setting, {twice}, if at least every second such calibration ends with one; "
+        )
         how = f" ({self.how})" * bool(self.how)
         people = f", and people are like these {self.people}" * bool(self.people)
         return (
             f"{known}, over calibrations like this one, where one that ends without a setting is counted as kept; "
-            f"{given}condition: the next model is drawn as these {self.models} were{how}{people}"
+            f"{given * bool(held)}condition: the next model is drawn as these {self.models} were{how}{people}"
         )
 
 
@@ -173,7 +172,7 @@ class Changes(Shown):
     # Of kinds whose size can be ranked.
     inside: Inside | None = None
     # Between which probabilities the decision threshold may move; None where it stays.
-    threshold: tuple[float, float] | None
+    threshold: Interval | None
 
     def __post_init__(self) -> None:
         """The size and the threshold, checked; of kinds with one size."""
@@ -316,7 +315,7 @@ def check_size(value: object, name: str) -> float:
     return number
 
 
-def check_policy(value: object) -> tuple[float, float] | None:
+def check_policy(value: object) -> Interval | None:
     """An interval of probabilities, or None."""
     if value is None:
         return None

@@ -57,9 +57,8 @@ def record_of(
 ) -> Document:
     """All that a chance belongs to but people, as plain JSON-able data."""
     classifier, threshold = model.recorded
-    tables = (generator.example_table(), getattr(generator, "plausible", None))
     rows = hashlib.sha256()
-    for table in tables:
+    for table in (generator.example_table(), getattr(generator, "plausible", None)):
         if table is not None and not isinstance(table, FeatureSpace):
             rows.update(read_candidates(table, space, model.classifier).tobytes())
     return {
@@ -91,7 +90,7 @@ def people_record(recourse: Recourse) -> list[list[float | None]]:
 
 def _unlike(recourse: Recourse, record: list[list[float | None]]) -> Bools:
     """Who is plainly unlike those of whom a chance was measured."""
-    odd = np.zeros(len(recourse), dtype=np.bool_)
+    odd = np.zeros(len(recourse), dtype=bool)
     columns = zip(recourse.space.features, recourse.people.numbers.T, record, strict=True)
     for feature, values, seen in columns:
         known = [number for number in seen if number is not None]

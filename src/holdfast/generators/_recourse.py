@@ -173,9 +173,9 @@ class Recourse(Shown):
                 f"points: expected a table with {space.n_variables} columns, one for each variable of the model and of "
                 f"the space, got shape {values.shape}"
             )
-        if np.shape(factuals)[0] != values.shape[0]:
+        if np.shape(factuals)[0] != len(values):
             raise InvalidInputError(
-                f"factuals: expected one for each of the {values.shape[0]} rows, got {np.shape(factuals)[0]}"
+                f"factuals: expected one for each of the {len(values)} rows, got {np.shape(factuals)[0]}"
             )
         missing = np.isnan(values)
         wrong = np.flatnonzero(
@@ -270,7 +270,7 @@ class Recourse(Shown):
         )
 
     def __len__(self) -> int:
-        return int(self.found.shape[0])
+        return len(self.found)
 
     def chance(self, row: int) -> Chance | None:
         """What was measured of promises like that in this row; None where nothing is stated of it."""

@@ -5,7 +5,7 @@ result     RetrainedModels          the models, and how far each lies from today
            each_model               one model after the other, out of whatever holds them
 trainers   fine_tune, train_anew    how a scikit-learn classifier is trained again, its preprocessing kept
            train_on                 how trees are trained on, their structure kept
-logistic   gradient_steps           a few passes of Adam over a logistic regression, which scikit-learn has not
+           gradient_steps           a few passes of Adam over a logistic regression, which scikit-learn has not
 """
 
 from holdfast.retraining._result import RetrainedModels, layer_distances

@@ -185,10 +185,12 @@ def retrain(
         size = max(1, round(share * len(labels)) - without)
         rows = [_drawn(how, len(labels), size, bootstrap, one) for one in seeds]
     epochs = None if epochs is None else whole_number(epochs, "epochs", least=1)
+    steps = None
     if retrain is not None:
         train = retrain
     elif how == "incremental":
         train = partial(fine_tune, epochs=epochs or 1)
+        steps = optimiser_steps(model, size, epochs or 1)
     else:
         train = partial(train_anew, epochs=epochs)
     runs = (
@@ -201,10 +203,9 @@ def retrain(
             done.append(result)
             advance(1)
     models, classifiers, comparable = zip(*done, strict=True)
-    by_us = retrain is None and how == "incremental"
     return RetrainedModels(
         loaded.classifier, models, classifiers, how, seeds, size, disjoint=disjoint, comparable=all(comparable),
-        steps=optimiser_steps(model, size, epochs or 1) if by_us else None, share=share, bootstrap=bootstrap,
+        steps=steps, share=share, bootstrap=bootstrap,
         some_rows=table.take(np.arange(min(len(labels), SOME)), axis=0),
     )  # fmt: skip
 

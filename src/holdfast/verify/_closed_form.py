@@ -66,8 +66,8 @@ class ClosedForm(ABC):
         advance: Advance = no_bar,
     ) -> Outcome:
         """As `Engine.settle`."""
-        outcome = Outcome.empty(points.shape[0])
-        for one, rows in by_target(target, points.shape[0]):
+        outcome = Outcome.empty(len(points))
+        for one, rows in by_target(target, len(points)):
             lower, upper = self.worst(points[rows], one)
             outcome.lower[rows] = lower
             outcome.upper[rows] = upper

@@ -58,7 +58,7 @@ class InEllipsoid(ClosedForm):
 
     def _directions(self, points: Floats, margin: Margin) -> Floats:
         """g with  margin(θ) = gᵀθ  at each point, (n, parameters)."""
-        n = points.shape[0]
+        n = len(points)
         signs = margin.signs(self.classifier.n_outputs)
         weights = signs[:, None] * points[:, None, :]
         return np.hstack([weights.reshape(n, -1), np.broadcast_to(signs, (n, signs.size))])

@@ -146,7 +146,7 @@ class MovingTrees(ClosedForm):
     def _sizes(self, X: Floats) -> Floats:
         """At most so large are the terms of each sum together, at each row, (rows, outputs)."""
         forest = self.forest
-        sizes = np.tile(np.abs(forest.base) + self.shift * forest.divisor, (X.shape[0], 1))
+        sizes = np.tile(np.abs(forest.base) + self.shift * forest.divisor, (len(X), 1))
         reach = np.abs(forest.values) + self.radii[:, None]
         for place in range(reach.shape[1]):
             for rows, terms in forest.least(X, -reach[:, place], *self.cuts):
@@ -165,7 +165,7 @@ class MovingTrees(ClosedForm):
 
     def _sums(self, X: Floats, over: Rivals) -> Floats:
         """The least that each margin may be, (rows, rivals)."""
-        forest, sums = self.forest, np.empty((X.shape[0], len(over.weights)))
+        forest, sums = self.forest, np.empty((len(X), len(over.weights)))
         for weights, out in zip(over.weights, sums.T, strict=True):
             key = weights.tobytes()
             if key not in self.least:
@@ -274,9 +274,9 @@ class MovingTrees(ClosedForm):
     def radius(self, points: Floats, target: int) -> Pair:
         """The factor up to which each point holds, the least over all rivals; each end is proven."""
         X, over = self._read(points), rivals(self.classifier, target)
-        lower, upper = np.full(X.shape[0], np.inf), np.full(X.shape[0], np.inf)
+        lower, upper = np.full(len(X), np.inf), np.full(len(X), np.inf)
         unit = self.changes.resized(1.0)
-        for rows in cut(np.arange(X.shape[0]), max(1, _HELD // int(self.forest.leaves.sum()))):
+        for rows in cut(np.arange(len(X)), max(1, _HELD // int(self.forest.leaves.sum()))):
             reached = Reached(self.classifier, unit, X[rows])
             for weights, constant in zip(over.weights, over.constants, strict=True):
                 low, high = Moving(reached, weights, constant, over.lost).ends()
