@@ -266,7 +266,7 @@ like this one, where one that ends without a setting is counted as kept; given a
         time_limit=time_limit, threshold=threshold,
     )  # fmt: skip
     judges = _judges(models, task, example, needed)
-    # All of a list are read before the search; of models that are made one by one the first.
+    # All of a list are read before the search; of models that are made one by one the first, which an iterator lets go.
     judges = chain(iter([next(judges)]), judges) if count is None else iter(list(judges))
     steps = len(asked) * (len(grid) or _SETTINGS + _BISECTIONS + _HALVINGS)
     with progress_bar("risk_calibrated, advice", steps, wanted=progress, long=1000) as advance:

@@ -85,8 +85,8 @@ def recourse_from(
     loaded = load_model(model, threshold)
     given = space
     space = find_space(loaded, counterfactuals, space, factuals)
-    for table, argument in ((factuals, "factuals"), (counterfactuals, "counterfactuals")):
-        space.as_frame(table, argument)
+    space.as_frame(factuals, "factuals")
+    space.as_frame(counterfactuals, "counterfactuals")
     found = answered(factuals, counterfactuals, space)
     table = _whole_rows(factuals, counterfactuals, np.flatnonzero(found), space)
     points = np.full((len(factuals), space.n_variables), np.nan)
