@@ -22,7 +22,7 @@ import holdfast as hf
 from holdfast.changes import parameter_distance
 from holdfast.errors import InvalidInputError
 from holdfast.retraining import layer_distances, retrain
-from holdfast.retraining._logistic import BATCH, LEARNING_RATE
+from holdfast.retraining._trainers import BATCH, LEARNING_RATE
 
 
 def table(n, seed=0, d=4):

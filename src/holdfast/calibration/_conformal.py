@@ -95,7 +95,7 @@ class CalibratedDelta(ChosenDelta):
     @property
     def guaranteed(self) -> float:
         """The probability that is guaranteed, histories included: rank / (n_ranked + 1), at least `coverage`."""
-        return self.rank / (self.n_ranked + 1)
+        return self.inside.probability
 
     @property
     def name(self) -> str:
@@ -103,28 +103,19 @@ class CalibratedDelta(ChosenDelta):
         return f"calibrated at {self.coverage:g}"
 
     def __str__(self) -> str:
-        if isinstance(self.delta, tuple):
-            usual = (
-                "leaves' usual moves"
-                if isinstance(self, CalibratedLeaves)
-                else "parameters' usual moves"
-                if isinstance(self.biases, tuple)
-                else "layers' usual distances"
-            )
-            whole = f"number {self.rank} of {self.n_ranked} ratios to the {usual}, in rising order"
-        else:
-            whole = f"number {self.rank} of {self.n_ranked} distances in rising order"
-        if self.confidence is not None:
-            promise = (
-                f"delta = {self.shown}: {whole}; with confidence {self.confidence:g} at least {self.coverage:g} of the "
-                "retrainings to come stay within it, if they and these are independent and made alike"
-            )
-        else:
-            promise = (
-                f"delta = {self.shown}: {whole}; the next retraining stays within it with probability at least "
-                f"{math.floor(1e3 * self.guaranteed + 1e-9) / 1e3:g}, if it is exchangeable with these"
-            )
-        return "; ".join([promise, *self.caveats])
+        ranked = (
+            "distances"
+            if not isinstance(self.delta, tuple)
+            else "ratios to the leaves' usual moves,"
+            if isinstance(self, CalibratedLeaves)
+            else "ratios to the parameters' usual moves,"
+            if isinstance(self.biases, tuple)
+            else "ratios to the layers' usual distances,"
+        )
+        whole = (
+            f"delta = {self.shown}: number {self.rank} of {self.n_ranked} {ranked} in rising order"
+        )
+        return "; ".join([whole, self.inside.sentence("it", "these"), *self.caveats])
 
 
 def delta_calibrated(
@@ -231,9 +222,14 @@ at most 0.75
         raise InvalidInputError(f"history: expected distances >= 0, got {wrong[0]}")
     n_shape = _n_shape(len(whole), coverage, confidence, shaped=shape != "uniform")
     moves, unit = _shaped(shape, n_shape, whole, layers, pairs)
-    rank, value, evidence = _ranked(moves, unit, n_shape, whole, coverage, confidence)
-    # Numbers are the caller's own measure, and are handed back as they came.
-    radii = outward(unit * value, norm) if pairs or n_shape else unit * value
+    scores = np.sort(_ratios(moves[n_shape:], unit))
+    rank = _rank(scores.size, coverage, confidence)
+    radii = unit * scores[rank - 1]
+    if pairs or n_shape:
+        # Other numbers are the caller's own measure, and are handed back as they came.
+        radii = outward(radii, norm)
+    role = np.where(np.arange(len(whole)) < n_shape, "shape", "rank")
+    evidence = pd.DataFrame({"distance": whole, "role": role})
     if layers is not None:
         evidence[[f"layer_{i + 1}" for i in range(layers.shape[1])]] = layers
     delta: Delta = float(radii[0]) if shape == "uniform" else tuple(radii.tolist())
@@ -325,22 +321,6 @@ def _n_shape(n: int, coverage: float, confidence: float | None, *, shaped: bool)
             f"got {n}{at_most}"
         )
     return max(1, min(n // 4, n - needed)) if shaped else 0
-
-
-def _ranked(
-    moves: Floats,
-    unit: Floats,
-    n_shape: int,
-    whole: Floats,
-    coverage: float,
-    confidence: float | None,
-) -> tuple[int, float, pd.DataFrame]:
-    """Which of the ratios to the shape is large enough, and how large it is; and what each retraining is for."""
-    scores = np.sort(_ratios(moves[n_shape:], unit))
-    rank = _rank(scores.size, coverage, confidence)
-    value = float(scores[rank - 1])
-    role = np.where(np.arange(len(whole)) < n_shape, "shape", "rank")
-    return rank, value, pd.DataFrame({"distance": whole, "role": role})
 
 
 def _rank(n: int, coverage: float, confidence: float | None) -> int:
@@ -439,10 +419,8 @@ def _distances(
     numbers: Floats | None, pairs: list[Any], norm: float
 ) -> tuple[Floats, Floats | None]:
     """Each retraining's distance, and that of its layers where known."""
-    if numbers is not None and numbers.ndim == 1:
-        return numbers, None
     if numbers is not None:
-        return np.array([p_norm(r, norm) for r in numbers]), numbers
+        return (numbers, None) if numbers.ndim == 1 else (p_norm(numbers, norm), numbers)
     leaves = leaf_moves(pairs)
     if leaves is not None:
         return leaves.max(axis=1), None

@@ -164,11 +164,7 @@ the data
     retrained = runs[chosen]
     delta = _radius(retrained.distances(norm), statistic, norm)
     frames = {(one, models.n_rows): models.to_frame(norm) for one, models in runs.items()}
-    evidence = (
-        pd.concat(frames, names=["share", "rows"])
-        .reset_index(["share", "rows"])
-        .reset_index(drop=True)
-    )
+    evidence = pd.concat(frames, names=["share", "rows"]).reset_index().drop(columns="model")
     return IncrementalDelta(delta, float(norm), evidence, chosen, statistic, retrained)
 
 

@@ -266,7 +266,7 @@ like this one, where one that ends without a setting is counted as kept; given a
         time_limit=time_limit, threshold=threshold,
     )  # fmt: skip
     judges = _judges(models, task, example, needed)
-    # All of a list are read before the search; of models that are made one by one the first.
+    # All of a list are read before the search; of models that are made one by one the first, which an iterator lets go.
     judges = chain(iter([next(judges)]), judges) if count is None else iter(list(judges))
     steps = len(asked) * (len(grid) or _SETTINGS + _BISECTIONS + _HALVINGS)
     with progress_bar("risk_calibrated, advice", steps, wanted=progress, long=1000) as advance:
@@ -286,22 +286,20 @@ like this one, where one that ends without a setting is counted as kept; given a
     if isinstance(retrained, RetrainedModels):
         alike, caveat = retrained.made, "; ".join(retrained.caveats)
     chance = Chance(float(broken), len(losses), probability, how or alike)
+    chosen, size = None, math.nan
+    if passes.any():
+        place = int(passes.argmax())
+        size = float(evidence["setting"][place])
+        told, worst = promises.made[size], _falling(losses, usable)[:, place]
+        changes = promises.make(size)
+        record = record_of(generator, changes, told.model, told.space, told.targets)
+        record["people"] = people_record(told)
+        chance = replace(
+            chance, people=int(told.found.sum()), loss=float(worst.mean()), worse=int((worst > broken).sum()),
+            record=record,
+        )  # fmt: skip
+        chosen = changes.calibrated(chance)
     unit = promises.make(promises.least).unit
-    if not passes.any():
-        return CalibratedRisk(
-            evidence, losses, None, math.nan, chance, float(coverage), unit, caveat
-        )
-    place = int(passes.argmax())
-    size = float(evidence["setting"][place])
-    told, worst = promises.made[size], _falling(losses, usable)[:, place]
-    changes = promises.make(size)
-    record = record_of(generator, changes, told.model, told.space, told.targets) | {
-        "people": people_record(told)
-    }
-    chance = replace(
-        chance, people=int(told.found.sum()), loss=float(worst.mean()), worse=int((worst > broken).sum()), record=record
-    )  # fmt: skip
-    chosen = changes.calibrated(chance)
     return CalibratedRisk(evidence, losses, chosen, size, chance, float(coverage), unit, caveat)
 
 
@@ -377,7 +375,7 @@ class _Promises:
             self.made.items(), kept, losses.T, strict=True
         ):
             found = recourse.found
-            both = recourse.found & first.found
+            both = found & first.found
             # Advice is as a rule some way off; where it costs nothing there is no ratio.
             before = float(first.cost_l1[both].sum())
             row: dict[str, Any] = {
@@ -448,7 +446,7 @@ def _kept(recourses: list[Recourse], judges: Iterable[Classifier], advance: Adva
     for judge in judges:
         kept.append(judge.predict(points) == wanted)
         advance(1)
-    every = np.array(kept, dtype=np.bool_).reshape(len(kept), len(points))
+    every = np.array(kept, dtype=bool).reshape(len(kept), len(points))
     return [every[:, place] for place in np.split(inverse.ravel(), ends)]
 
 
@@ -458,7 +456,7 @@ def _given(settings: Iterable[float] | None) -> list[float]:
         return []
     given = [given_number(setting) for setting in given_list(settings, "settings")]
     grid = [setting for setting in given if setting is not None]
-    if not grid or len(grid) < len(given) or grid != sorted(set(grid)):
+    if not grid or given != sorted(set(grid)):
         raise InvalidInputError(f"settings: expected some numbers, in rising order, got {given}")
     return grid
 
@@ -546,7 +544,6 @@ def _changes(family: Any, size: float) -> Changes:
     make = family.resized if isinstance(family, Changes) else family
     try:
         changes = make(size)
-        changes = changes.calibrated(None) if isinstance(changes, Changes) else changes
     except TypeError as error:
         changes = error
     if not isinstance(changes, Changes):
@@ -554,7 +551,7 @@ def _changes(family: Any, size: float) -> Changes:
             "family: expected PlausibleShift or PlausibleChanges, changes whose size is varied such as "
             f"EnsembleShift(models, 0), or a function from a number to changes, got {family!r}: {changes}"
         )
-    return changes
+    return changes.calibrated(None)
 
 
 def _check_count(n: int, needed: int, allowed: float) -> None:

@@ -155,9 +155,9 @@ for 2 of 2 people
     2   0.05      2          0
     3   0.07      2          2
     """
-    for value, name in ((required, "required"), (coverage, "coverage")):
-        if value is not None:
-            given_share(value, name, or_one=True)
+    given_share(required, "required", or_one=True)
+    if coverage is not None:
+        given_share(coverage, "coverage", or_one=True)
     grid = _grid(deltas, start, step, stop)
     models = [load_model(one) for one in each_model(retrained)]
     if not models:

@@ -22,7 +22,7 @@ from scipy.special import softmax
 from holdfast._given import given_floats
 from holdfast._network import Floats, Network
 from holdfast._numbers import at_most
-from holdfast.changes._kind import Chance, Changes, Inside
+from holdfast.changes._kind import Chance, Changes, Inside, Interval
 from holdfast.changes._parameters import check_alike, flat, rebuilt, whole_numbers
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
@@ -65,7 +65,7 @@ class Ellipsoid(Changes):
     shape: Floats
     radius: float
     chance: Chance | None = None
-    threshold: tuple[float, float] | None = None
+    threshold: Interval | None = None
     inside: Inside | None = None
 
     def __post_init__(self) -> None:
@@ -114,12 +114,12 @@ class Ellipsoid(Changes):
         network = loaded.network
         _check_linear(network)
         points = loaded.variables(X) if space is None else network.check_points(space.encode(X))
-        if not points.shape[0]:
+        if not len(points):
             raise InvalidInputError("X: expected at least one row, got an empty table")
         logits = network.logits(points)
         logits = np.hstack([np.zeros_like(logits), logits]) if network.n_outputs == 1 else logits
         shares = softmax(logits, axis=1)[:, -network.n_outputs :]
-        rows = np.hstack([points, np.ones((points.shape[0], 1))])
+        rows = np.hstack([points, np.ones((len(points), 1))])
         outputs = range(network.n_outputs)
         blocks = [
             [(rows * (shares[:, a] * ((a == b) - shares[:, b]))[:, None]).T @ rows for b in outputs]

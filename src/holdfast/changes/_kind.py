@@ -17,6 +17,8 @@ from holdfast._numbers import at_most
 from holdfast._shown import Shown, Summary
 from holdfast.errors import InvalidInputError
 
+# The lowest and the highest probability that a threshold may be.
+Interval = tuple[float, float]
 # What values of every kind have.
 _SHARED = ("chance", "inside", "threshold")
 # A mean of shares may lie a hair above what it is in decimals.
@@ -86,25 +88,22 @@ such calibration ends with one; condition: the next model is drawn as these 20 w
         return twice if self.probability is None else 1.0 - twice
 
     def __str__(self) -> str:
-        most, given = f"at most {one_in(self.broken)} of such promises", ""
-        known = f"{most} is expected to be broken by the next model"
-        if self.probability is not None:
-            known = (
-                f"with probability at least {self.probability:.10g} the next model breaks {most}"
-            )
-        if self.given is not None:
-            share = f"at most {one_in(self.given)}"
-            held = (
-                share
-                if self.probability is None
-                else f"with probability at least {self.given:.10g}"
-            )
-            given = f"given a setting, {held}, if at least every second such calibration ends with one; "
+        most, held = f"at most {one_in(self.broken)} of such promises", self.given
+        if self.probability is None:
+            known = f"{most} is expected to be broken by the next model"
+            twice = held and f"at most {one_in(held)}"
+        else:
+            sure = "with probability at least"
+            known = f"{sure} {self.probability:.10g} the next model breaks {most}"
+            twice = held and f"{sure} {held:.10g}"
+        given = (
+            f"given a setting, {twice}, if at least every second such calibration ends with one; "
+        )
         how = f" ({self.how})" * bool(self.how)
         people = f", and people are like these {self.people}" * bool(self.people)
         return (
             f"{known}, over calibrations like this one, where one that ends without a setting is counted as kept; "
-            f"{given}condition: the next model is drawn as these {self.models} were{how}{people}"
+            f"{given * bool(held)}condition: the next model is drawn as these {self.models} were{how}{people}"
         )
 
 
@@ -139,16 +138,20 @@ class Inside:
         return self.rank / (self.models + 1)
 
     def __str__(self) -> str:
+        return self.sentence("Δ", f"these {self.models}")
+
+    def sentence(self, changes: str, others: str) -> str:
+        """How probably a model to come lies within these changes, and how it has to be like the others."""
         if self.confidence is None:
             # Rounded down: it is a promise.
             sure = math.floor(1e3 * self.probability + _ROUNDING) / 1e3
             return (
-                f"the next retraining stays within Δ with probability at least {sure:g}, if it is exchangeable with "
-                f"these {self.models}"
+                f"the next retraining stays within {changes} with probability at least {sure:g}, if it is exchangeable "
+                f"with {others}"
             )
         return (
-            f"with confidence {self.confidence:g} at least {self.coverage:g} of the retrainings to come stay within Δ, "
-            f"if they and these {self.models} are independent and made alike"
+            f"with confidence {self.confidence:g} at least {self.coverage:g} of the retrainings to come stay within "
+            f"{changes}, if they and {others} are independent and made alike"
         )
 
 
@@ -169,7 +172,7 @@ class Changes(Shown):
     # Of kinds whose size can be ranked.
     inside: Inside | None = None
     # Between which probabilities the decision threshold may move; None where it stays.
-    threshold: tuple[float, float] | None
+    threshold: Interval | None
 
     def __post_init__(self) -> None:
         """The size and the threshold, checked; of kinds with one size."""
@@ -239,11 +242,11 @@ class Changes(Shown):
 
     def calibrated(self, measured: Chance | Inside | None) -> Self:
         """The same with what was measured attached; None: without a chance."""
-        if isinstance(measured, Inside) and "inside" not in {part.name for part in fields(self)}:  # type: ignore[arg-type]
+        name = "inside" if isinstance(measured, Inside) else "chance"
+        if name not in {part.name for part in fields(self)}:  # type: ignore[arg-type]
             raise InvalidInputError(
                 f"inside: expected changes of a model's own numbers, got {self!r}"
             )
-        name = "inside" if isinstance(measured, Inside) else "chance"
         return replace(self, **{name: measured})  # type: ignore[type-var]
 
     @property
@@ -312,7 +315,7 @@ def check_size(value: object, name: str) -> float:
     return number
 
 
-def check_policy(value: object) -> tuple[float, float] | None:
+def check_policy(value: object) -> Interval | None:
     """An interval of probabilities, or None."""
     if value is None:
         return None

@@ -22,7 +22,7 @@ from holdfast._files import Document, Facts
 from holdfast._given import given_number
 from holdfast._network import Bools, Floats, Ints, Network
 from holdfast._numbers import at_most
-from holdfast.changes._kind import Chance, Changes, Inside, check_policy
+from holdfast.changes._kind import Chance, Changes, Inside, Interval, check_policy
 from holdfast.errors import InvalidInputError
 
 Radius = float | Floats
@@ -100,7 +100,7 @@ class PlausibleChanges(Changes):
     norm: float = math.inf
     biases: bool | tuple[Floats, ...] = True
     chance: Chance | None = None
-    threshold: tuple[float, float] | None = None
+    threshold: Interval | None = None
     inside: Inside | None = None
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 from holdfast._files import Document, Facts
 from holdfast._network import Network
 from holdfast._numbers import at_most
-from holdfast.changes._kind import Chance, Changes
+from holdfast.changes._kind import Chance, Changes, Interval
 from holdfast.errors import InvalidInputError
 
 
@@ -50,7 +50,7 @@ class PlausibleShift(Changes):
 
     margin: float
     chance: Chance | None = None
-    threshold: tuple[float, float] | None = None
+    threshold: Interval | None = None
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
         """The margin."""
@@ -93,7 +93,7 @@ class EnsembleShift(Changes):
     models: tuple[Any, ...] = field(compare=False)
     margin: float
     chance: Chance | None = None
-    threshold: tuple[float, float] | None = None
+    threshold: Interval | None = None
     # Names of the models' contents: what is left of them in a file.
     digests: tuple[str, ...] = ()
 

@@ -21,7 +21,7 @@ from holdfast._forest import Forest
 from holdfast._given import given_floats, whole_number
 from holdfast._numbers import at_most
 from holdfast._trees import TreeEnsemble
-from holdfast.changes._kind import Chance, Changes, Inside, check_size
+from holdfast.changes._kind import Chance, Changes, Inside, Interval, check_size
 from holdfast.changes._parameters import within
 from holdfast.errors import InvalidInputError
 from holdfast.importers import load_model
@@ -67,7 +67,7 @@ class TreeChanges(Changes):
     shift: float = 0.0
     factor: float = 1.0
     chance: Chance | None = None
-    threshold: tuple[float, float] | None = None
+    threshold: Interval | None = None
     inside: Inside | None = None
 
     def __post_init__(self) -> None:

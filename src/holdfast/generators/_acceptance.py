@@ -73,7 +73,7 @@ class Judge(Searcher):
 
     def first(self, points: Floats, deadline: Deadline, *, hairline: bool = False) -> int | None:
         """The first point that passes, proven; without `hairline`, that clears too."""
-        rows = np.arange(points.shape[0]) if hairline else np.flatnonzero(self.clears(points))
+        rows = np.arange(len(points)) if hairline else np.flatnonzero(self.clears(points))
         block = 1
         # Most that clear pass, so that the first few usually hold the answer.
         while rows.size:

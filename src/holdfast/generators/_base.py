@@ -70,7 +70,7 @@ class Task:
     last: Floats | None = None
 
     def __len__(self) -> int:
-        return int(self.targets.shape[0])
+        return len(self.targets)
 
     @property
     def factuals(self) -> Floats:
@@ -217,7 +217,7 @@ class Proposals:
     @classmethod
     def of(cls, points: Floats, reason: list[str]) -> Proposals:
         """Points of a method that proves nothing about their cost."""
-        unknown = np.full(points.shape[0], np.nan)
+        unknown = np.full(len(points), np.nan)
         return cls(points, reason, unknown, unknown.copy())
 
     @property

@@ -74,13 +74,13 @@ class Candidates:
         """Some of them."""
         return replace(self, rows=self.rows[mask])
 
-    def points(self, which: Any = slice(None)) -> Floats:
+    def points(self, which: Ints) -> Floats:
         """Candidates as they came."""
-        return np.asarray(self.table[self.rows[which]])
+        return self.table[self.rows[which]]
 
-    def settled(self, which: Any = slice(None)) -> Floats:
+    def settled(self, which: slice = slice(None)) -> Floats:
         """Candidates on the grid and in range."""
-        return np.asarray(self.settled_table[self.rows[which]])
+        return self.settled_table[self.rows[which]]
 
     @property
     def handed_out_as_they_are(self) -> bool:
@@ -110,7 +110,7 @@ class Candidates:
         candidates = self.rows[subset]
         near = self._near[subset]
         scaled = factuals[:, self._free] * self._scale[self._free]
-        distance = np.zeros((factuals.shape[0], candidates.size))
+        distance = np.zeros((len(factuals), candidates.size))
         for start in range(0, candidates.size, _BLOCK):
             rows = slice(start, start + _BLOCK)
             if self._free.size:
@@ -147,11 +147,12 @@ class Candidates:
     def _free(self) -> Ints:
         """Variables that move both ways."""
         free = [
-            f for f in self.space.features if f.direction is Direction.FREE and not f.restricted
+            variable
+            for feature in self.space.features
+            if feature.direction is Direction.FREE and not feature.restricted
+            for variable in feature.variables
         ]
-        return np.array(
-            sorted(variable for feature in free for variable in feature.variables), dtype=np.intp
-        )
+        return np.array(sorted(free), dtype=np.intp)
 
     @cached_property
     def _near(self) -> Floats:
@@ -166,14 +167,10 @@ class Candidates:
     def _directed(self) -> list[tuple[int, float]]:
         """Variables that move one way, with the sign of that way."""
         signs = {Direction.INCREASING: 1.0, Direction.DECREASING: -1.0}
-        moving = [
-            feature
-            for feature in self.space.features
-            if feature.direction in signs and not feature.listed
-        ]
         return [
             (variable, signs[feature.direction])
-            for feature in moving
+            for feature in self.space.features
+            if feature.direction in signs and not feature.listed
             for variable in feature.variables
         ]
 
@@ -221,7 +218,7 @@ def read_candidates(candidates: Any, space: FeatureSpace, network: Classifier) -
         network.check_points(points)
     except InvalidInputError as error:
         raise InvalidInputError(f"candidates: {str(error).removeprefix('X: ')}") from error
-    if points.shape[0] == 0:
+    if len(points) == 0:
         raise InvalidInputError("candidates: expected at least one row, got an empty table")
     return points
 

@@ -52,10 +52,10 @@ class Density:
                 f"rows: expected a table of finite numbers, got shape {values.shape}"
             )
         distinct = np.unique(values, axis=0)
-        if distinct.shape[0] < 2 or self.neighbours < 1:
+        if len(distinct) < 2 or self.neighbours < 1:
             raise InvalidInputError(
                 f"rows: expected at least two different rows and one neighbour, "
-                f"got {distinct.shape[0]} and {self.neighbours}"
+                f"got {len(distinct)} and {self.neighbours}"
             )
         object.__setattr__(self, "rows", distinct)
 

@@ -130,11 +130,10 @@ def explain(
         result = finish(task, proposals)
     _warn_of_far_answers(task, result, generator, data)
     result = replace(result, calls=tally.since(before), generator=generator, data=data)
+    result = stated(result, changes)
     # They are read already, and need not be again.
     vars(result)["people"] = task.people
-    told = stated(result, changes)
-    vars(told)["people"] = task.people
-    return told
+    return result
 
 
 def _ask(generator: Generator, task: Task, rows: Ints, proposals: Proposals) -> None:
@@ -231,7 +230,7 @@ def finish(task: Task, proposals: Proposals) -> Recourse:
     good = np.flatnonzero(kept & ~other & (np.array(doubts) == ""))
     answers = np.full(proposals.points.shape, np.nan)
     answers[rows[good]] = points[good]
-    bounds = proposals.lower_bound, proposals.optimality_gap
     return Recourse.judged(
-        task, answers, frame.iloc[good], reason, task.deadline(good.size), *bounds
-    )
+        task, answers, frame.iloc[good], reason, task.deadline(good.size),
+        proposals.lower_bound, proposals.optimality_gap,
+    )  # fmt: skip

@@ -151,7 +151,7 @@ def descend(
     -------
     The points after each round, (n, d) each; whoever calls has to project and test them.
     """
-    n = relaxed.factuals.shape[0]
+    n = len(relaxed.factuals)
     rows, x = np.arange(n), relaxed.factuals
     c = np.maximum(_first_multiplier(aim, relaxed, rows), least)
     low = np.zeros(n)

@@ -45,7 +45,6 @@ def greatest(distance: Floats, sigma: float, epsilon: float, dimension: int) -> 
     >>> greatest(np.array([1.0, 2.0]), 1.0, 0.0, 3).value
     array([-0.5, -2. ])
     """
-    distance = np.asarray(distance, dtype=np.float64)
 
     def negative(angle: Floats, _: Floats) -> Floats:
         wider = sigma + epsilon * np.sin(angle)
@@ -68,7 +67,6 @@ def least(distance: Floats, sigma: float, epsilon: float, dimension: int) -> Ext
     >>> least(np.array([1.0, 2.0]), 1.0, 0.0, 3).value
     array([-0.5, -2. ])
     """
-    distance = np.asarray(distance, dtype=np.float64)
     others = dimension - 1
 
     def likelihood(first: Floats, second: Floats) -> Pair:

@@ -57,9 +57,8 @@ def record_of(
 ) -> Document:
     """All that a chance belongs to but people, as plain JSON-able data."""
     classifier, threshold = model.recorded
-    tables = (generator.example_table(), getattr(generator, "plausible", None))
     rows = hashlib.sha256()
-    for table in tables:
+    for table in (generator.example_table(), getattr(generator, "plausible", None)):
         if table is not None and not isinstance(table, FeatureSpace):
             rows.update(read_candidates(table, space, model.classifier).tobytes())
     return {
@@ -91,7 +90,7 @@ def people_record(recourse: Recourse) -> list[list[float | None]]:
 
 def _unlike(recourse: Recourse, record: list[list[float | None]]) -> Bools:
     """Who is plainly unlike those of whom a chance was measured."""
-    odd = np.zeros(len(recourse), dtype=np.bool_)
+    odd = np.zeros(len(recourse), dtype=bool)
     columns = zip(recourse.space.features, recourse.people.numbers.T, record, strict=True)
     for feature, values, seen in columns:
         known = [number for number in seen if number is not None]
@@ -134,14 +133,14 @@ def stated(recourse: Recourse, changes: Changes | None, marks: Any = None) -> Re
     if not chance or recourse.changes is None or not recourse.found.any():
         return recourse
     own, n = recourse.changes.calibrated(chance), int(recourse.found.sum())
-    told, why = replace(recourse, changes=own, measured=recourse.found), ""
+    told = replace(recourse, changes=own, measured=recourse.found)
     if recourse.generator is None:
         like = np.array(marks_of(told), dtype=object) == np.asarray(marks, dtype=object)
-        of = "the table does not say that it was stated of these rows"
+        why = "the table does not say that it was stated of these rows"
     else:
         why = "; ".join(misfits(recourse.generator, own, told.model, told.space, told.targets))
         like = ~told.found if why else ~_unlike(told, (chance.record or {})["people"])
-        of = why or "they are plainly unlike those of whom it was measured"
+        why = why or "they are plainly unlike those of whom it was measured"
     odd = told.found & ~like
     if odd.any():
         row = row_words(int(odd.argmax()), told.factuals.index)
@@ -150,7 +149,7 @@ def stated(recourse: Recourse, changes: Changes | None, marks: Any = None) -> Re
             if odd.sum() < n
             else "chance"
         )
-        leave_out(whom, of, "risk_calibrated")
+        leave_out(whom, why)
     return recourse if odd.sum() == n else replace(told, measured=told.found & like)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -117,9 +117,10 @@ def nearest_means(candidates: Candidates, factuals: Floats, k: int) -> Floats:
 class NearPrototype(Aim):
     """Today's margin, at the least elastic-net distance from the factual and the least distance from a prototype."""
 
-    squares: Floats = field(kw_only=True)
-    prototypes: Floats = field(kw_only=True)
-    pull: Floats = field(kw_only=True)
+    _: KW_ONLY
+    squares: Floats
+    prototypes: Floats
+    pull: Floats
 
     def price(self, points: Floats, rows: Ints) -> Floats:
         """beta ||x' - x||_1 + ||x' - x||_2^2 + theta ||x' - proto||_2^2."""

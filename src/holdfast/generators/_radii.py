@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,22 +49,20 @@ class Radii:
 
 def radii_of(recourse: Recourse, unwanted: str = "") -> Radii:
     """The certified radii of the rows with an answer; `unwanted` says why none are to be computed."""
-    n = len(recourse)
     along = measured_along(recourse.changes)
-    nothing = Radii(np.full(n, np.nan), np.full(n, np.nan), np.full(n, np.nan), along)
     unknown = unwanted or why_no_radius(recourse.classifier, along)
+    nothing = np.full(len(recourse), np.nan)
     rows = recourse.answered
     if unknown or not rows.size:
-        return replace(nothing, unknown=unknown)
+        return Radii(nothing, nothing, nothing, along, unknown)
     # Many people may be told the same.
     asked = np.column_stack([recourse.points[rows], recourse.targets[rows]])
     _, firsts, places = np.unique(asked, axis=0, return_index=True, return_inverse=True)
     radius = recourse.certified_radius(rows[firsts])
-    measured = nothing.measured.copy()
-    upper = nothing.upper.copy()
+    measured, upper = nothing.copy(), nothing.copy()
     measured[rows] = radius.lower[places.ravel()]
     upper[rows] = radius.upper[places.ravel()]
-    return replace(nothing, lower=_in_agreement(recourse, measured), upper=upper, measured=measured)
+    return Radii(_in_agreement(recourse, measured), upper, measured, along)
 
 
 def measured_along(changes: Changes | None) -> Changes:

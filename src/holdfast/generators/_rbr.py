@@ -262,7 +262,7 @@ def _into_ball(
         softened = np.sign(moves) * np.maximum(np.abs(moves) - theta[:, None] * weights, 0.0)
         return np.asarray(np.clip(softened, lower, upper))
 
-    none = np.zeros(moves.shape[0])
+    none = np.zeros(len(moves))
     plain = shrunk(none)
     outside = np.abs(plain) @ weights > reach
     if not outside.any():

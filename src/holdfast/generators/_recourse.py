@@ -173,9 +173,9 @@ class Recourse(Shown):
                 f"points: expected a table with {space.n_variables} columns, one for each variable of the model and of "
                 f"the space, got shape {values.shape}"
             )
-        if np.shape(factuals)[0] != values.shape[0]:
+        if np.shape(factuals)[0] != len(values):
             raise InvalidInputError(
-                f"factuals: expected one for each of the {values.shape[0]} rows, got {np.shape(factuals)[0]}"
+                f"factuals: expected one for each of the {len(values)} rows, got {np.shape(factuals)[0]}"
             )
         missing = np.isnan(values)
         wrong = np.flatnonzero(
@@ -217,10 +217,9 @@ class Recourse(Shown):
         found = np.asarray(~np.isnan(points).any(axis=1))
         rows = np.flatnonzero(found)
         cost = np.full(n, np.nan)
-        unknown = np.full(n, np.nan)
         cost[rows] = task.space.cost_l1(points[rows], task.people.take(rows))
         lower = (
-            unknown
+            np.full(n, np.nan)
             if lower_bound is None
             else np.where(found, np.minimum(lower_bound, cost), lower_bound)
         )
@@ -233,16 +232,15 @@ class Recourse(Shown):
         table = task.frame.copy()
         for name in task.space.names:
             table[name] = answers[name].array
-        sentences = np.empty(n, dtype=object)
-        for row, text in enumerate(reason):
-            sentences[row] = (
-                text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text)
-            )
+        sentences = [
+            text if isinstance(text, RecourseReason) else RecourseReason(ReasonKind.OTHER, text)
+            for text in reason
+        ]
         certificates, verdict = _judged(task.decider, points, task.targets, deadline)
         return cls(
             counterfactuals=table,
             found=found,
-            reason=sentences,
+            reason=np.array(sentences, dtype=object),
             cost_l1=cost,
             verdict=verdict,
             optimality_gap=np.where(found, gap, np.nan),
@@ -272,7 +270,7 @@ class Recourse(Shown):
         )
 
     def __len__(self) -> int:
-        return int(self.found.shape[0])
+        return len(self.found)
 
     def chance(self, row: int) -> Chance | None:
         """What was measured of promises like that in this row; None where nothing is stated of it."""

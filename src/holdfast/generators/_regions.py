@@ -47,18 +47,17 @@ def regions_of(result: Recourse, rows: Iterable[int]) -> pd.DataFrame:
 
 def _judge(result: Recourse, target: int) -> TreeJudge:
     """Who has to accept the rows of a region."""
-    trees, judge = result.classifier, None
-    if isinstance(trees, TreeEnsemble) and result.changes is None:
-        return TreesToday(trees, target)
-    if isinstance(trees, TreeEnsemble) and result.changes is not None:
+    trees = result.classifier
+    if isinstance(trees, TreeEnsemble):
+        if result.changes is None:
+            return TreesToday(trees, target)
         one = toward(decider_for(result.model, result.changes), target)
-        judge = trees_under(one, target) if isinstance(one, ClosedForm) else None
-    if judge is None:
-        raise InvalidInputError(
-            f"regions: expected an ensemble of trees, alone or under TreeChanges or PlausibleShift, got {trees!r} "
-            f"under {result.changes!r}"
-        )
-    return judge
+        if isinstance(one, ClosedForm) and (judge := trees_under(one, target)):
+            return judge
+    raise InvalidInputError(
+        f"regions: expected an ensemble of trees, alone or under TreeChanges or PlausibleShift, got {trees!r} "
+        f"under {result.changes!r}"
+    )
 
 
 class _Region:
@@ -82,7 +81,7 @@ class _Region:
             if i in self.asked.ends and not np.isnan(self.answer[i])
         }
         boxes = outer_boxes(judge.ensemble.forest, worst.forms.worth, worst.asked, len(self.spent))
-        fine = np.ones(boxes.tree.size, dtype=np.bool_)
+        fine = np.ones(boxes.tree.size, dtype=bool)
         for i, number in enumerate(self.answer.tolist()):
             if np.isnan(number) and (i in self.asked.ends or i in self.asked.scored):
                 fine &= boxes.gap[:, i]
@@ -90,7 +89,8 @@ class _Region:
                 fine &= boxes.among[i][:, int(self.space.features[i].codes(self.answer[[i]])[0])]
         self.free = [i for i in self.asked.ends if not np.isnan(self.answer[i])]
         cells = [np.searchsorted(self.asked.ends[i], self.answer[i]) for i in self.free]
-        self.low, self.high = np.array(cells, dtype=np.intp), np.array(cells, dtype=np.intp)
+        self.low = np.array(cells, dtype=np.intp)
+        self.high = self.low.copy()
         self.tree, self.worth = boxes.tree[fine], boxes.worth[fine]
         self.leaf_low = boxes.low[fine][:, self.free]
         self.leaf_high = boxes.high[fine][:, self.free]
@@ -140,7 +140,7 @@ class _Region:
     def _steps(self, met: Mask, away: Cells, n_steps: int) -> int:
         """For how many steps the leaves that come no later keep every margin above what rounding may take."""
         tree, away = self.tree[met], away[met]
-        n_trees, enough = int(self.tree.max(initial=-1)) + 1, np.ones(n_steps, dtype=np.bool_)
+        n_trees, enough = int(self.tree.max(initial=-1)) + 1, np.ones(n_steps, dtype=bool)
         for number, worth in enumerate(self.worth[met].T):
             least = np.full((n_steps, n_trees), np.inf)
             order = np.argsort(-worth, kind="stable")

@@ -11,10 +11,10 @@ import numpy as np
 
 from holdfast._classifier import Classifier
 from holdfast._deadline import Deadline
-from holdfast._network import Bools, Floats
+from holdfast._network import Bools, Floats, Ints
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
-from holdfast.features import FeatureSpace
+from holdfast.features import FeatureSpace, Kind
 from holdfast.generators._base import Proposals, Task
 from holdfast.generators._candidates import (
     Candidates,
@@ -22,7 +22,6 @@ from holdfast.generators._candidates import (
     accepted_candidates,
     read_candidates,
 )
-from holdfast.generators._line_search import line_search
 from holdfast.generators._nearest import why_none
 from holdfast.generators._reading import find_space
 from holdfast.generators._walk import robust_until_first, walk
@@ -33,9 +32,13 @@ from holdfast.verify._deciders import Decider, decider_for
 # How many candidates are certified at a time.
 _ROWS = 16_384
 # Beyond so many, each as far as the person's constraints allow, only those are met that are robust as they are.
-_NEAREST, _ALL = 2048, "certified_candidates=False tries every candidate"
+_NEAREST = 2048
 # To find a person's next candidate and to certify it takes about so many times as long as to certify one of a table.
 _DEARER = 4
+# The paper walks in steps of 0.05; what lies between the last good and the next step is then looked at ever closer.
+_STEPS = 20
+_CLOSER = 8
+_ROUNDS = 5
 
 # The accepted candidates in the order in which a person meets them: first those that are robust, where that is known.
 Turns = tuple[Candidates, ...]
@@ -55,7 +58,7 @@ class CertifiedCandidates:
     by_target: Mapping[int, Turns]
 
     def __len__(self) -> int:
-        return int(self.points.shape[0])
+        return len(self.points)
 
     def __repr__(self) -> str:
         parts = [
@@ -183,7 +186,8 @@ class RNCE(FromTable):
             later = turns[1:]
             if last and task.changes is not None:
                 none += (
-                    f" (tried: the nearest {last:,}, and all that are robust as they are; {_ALL})"
+                    f" (tried: the nearest {last:,}, and all that are robust as they are; certified_candidates=False "
+                    "tries every candidate)"
                 )
             if chooses and len(found) < rows.size:
                 # Nobody needs the others, and they are not kept.
@@ -191,7 +195,7 @@ class RNCE(FromTable):
                     turns[0].where(_are_robust(task.decider, turns[0], target, deadline)),
                 )
             for others in later:
-                left = np.array([row for row in rows.tolist() if row not in found], dtype=np.intp)
+                left = np.setdiff1d(rows, [*found])
                 if chooses or not others.handed_out_as_they_are:
                     found |= walk(task, left, others, deadline, test=test)
             task.advance(rows.size - len(found))
@@ -251,3 +255,79 @@ def _are_robust(
         for part in parts
     )
     return np.concatenate([certificates.robust for certificates in certified])
+
+
+def line_search(task: Task, rows: Ints, points: Floats, deadline: Deadline) -> Floats:
+    """For accepted points of these rows, accepted points that cost no more.
+
+    On what may move: numbers slide along the line and settle on their grid; a category is the factual's or the
+    counterfactual's, never in between. Every point looked at is tested as it would be handed out.
+
+    Parameters
+    ----------
+    rows
+        The rows of the task that the points belong to, each at most once.
+    points
+        Points that the network, or every network in Δ where Δ is given, gives the target class, as rows of the table.
+    deadline
+        Up to when to look; what is best by then is the answer.
+    """
+    best = points.copy()
+    factuals = task.factuals[rows]
+    everyone = np.arange(rows.size)
+    categories: list[Ints] = []
+    sliding: list[int] = []
+    for feature in task.space.features:
+        if feature.listed or feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
+            categories.append(np.array(feature.variables, dtype=np.intp))
+        else:
+            sliding += feature.variables
+    # The factual's categories back: all at once where that is accepted, otherwise one column after the other.
+    for block in [np.concatenate(categories), *categories] if categories else []:
+        places = np.flatnonzero((best[:, block] != factuals[:, block]).any(axis=1))
+        trials = best[places]
+        trials[:, block] = factuals[np.ix_(places, block)]
+        _offer(task, rows, best, places, trials, deadline)
+    ends = best.copy()
+    low = np.zeros(rows.size)
+    high = np.ones(rows.size)
+    parts = _STEPS
+    # The least fraction of the way that is accepted, to the paper's step and then closer.
+    for _ in range(_ROUNDS + 1):
+        steps = np.arange(1, parts) / parts
+        places = np.repeat(everyone, steps.size)
+        fractions = (low[:, None] + np.outer(high - low, steps)).ravel()
+        trials = ends[places]
+        start = factuals[places][:, sliding]
+        trials[:, sliding] = start + fractions[:, None] * (trials[:, sliding] - start)
+        taken = _offer(task, rows, best, places, trials, deadline)
+        width = (high - low) / parts
+        high[places[taken]] = fractions[taken]
+        low = np.maximum(high - width, 0.0)
+        parts = _CLOSER
+    return best
+
+
+def _offer(
+    task: Task,
+    rows: Ints,
+    best: Floats,
+    places: Ints,
+    trials: Floats,
+    deadline: Deadline,
+) -> Ints:
+    """For each place the cheapest of its trials that is allowed, accepted and cheaper; which of them were taken."""
+    if deadline.over or not places.size:
+        return np.empty(0, dtype=np.intp)
+    whose = rows[places]
+    trials = task.project(whose, trials)
+    cost, before = (
+        np.abs(x - task.factuals[whose]) @ task.space.weights for x in (trials, best[places])
+    )
+    better = task.allowed(cost < before, whose, trials)
+    better = task.robust(better, whose, trials, deadline)
+    order = np.lexsort((cost, places))
+    order = order[better[order]]
+    first = order[np.unique(places[order], return_index=True)[1]]
+    best[places[first]] = trials[first]
+    return first

@@ -118,7 +118,7 @@ class WorstTangent(Aim):
 def _sizes(points: Floats, order: float) -> Floats:
     """||(x, 1)||: a bias is the weight of a variable that is always 1. Powers of a high order would overflow."""
     largest = np.maximum(np.abs(points).max(axis=1, keepdims=True, initial=0.0), 1.0)
-    scaled = np.column_stack([points, np.ones(points.shape[0])]) / largest
+    scaled = np.column_stack([points, np.ones(len(points))]) / largest
     return np.asarray(largest[:, 0] * np.linalg.norm(scaled, order, axis=1))
 
 

@@ -64,7 +64,7 @@ class Robust(Generator):
                 "changes: expected PlausibleChanges(delta) for Robust to test against, got None"
             )
         kept, n = task.nothing(), len(task)
-        open_ = np.ones(n, dtype=np.bool_)
+        open_ = np.ones(n, dtype=bool)
         step = np.zeros(n)
         # The demand that the last answer met, and the least that none met.
         met = np.full(n, -1.0)

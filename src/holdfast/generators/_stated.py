@@ -85,8 +85,8 @@ def recourse_from(
     loaded = load_model(model, threshold)
     given = space
     space = find_space(loaded, counterfactuals, space, factuals)
-    for table, argument in ((factuals, "factuals"), (counterfactuals, "counterfactuals")):
-        space.as_frame(table, argument)
+    space.as_frame(factuals, "factuals")
+    space.as_frame(counterfactuals, "counterfactuals")
     found = answered(factuals, counterfactuals, space)
     table = _whole_rows(factuals, counterfactuals, np.flatnonzero(found), space)
     points = np.full((len(factuals), space.n_variables), np.nan)
@@ -124,11 +124,9 @@ def _whole_rows(
 ) -> pd.DataFrame:
     """The rows with an answer, in the factuals' dtypes: a column with gaps has become one of floats or objects."""
     table = factuals.iloc[rows].copy()
-    stated = counterfactuals.iloc[rows]
+    stated = counterfactuals.iloc[rows].set_axis(table.index)
     for name in space.names:
-        column = stated[name].array
-        narrowed = pd.Series(column, index=table.index, dtype=stated[name].dtype)
-        wanted = factuals[name].dtype
+        narrowed, wanted = stated[name], factuals[name].dtype
         if narrowed.dtype != wanted:
             try:
                 cast = narrowed.astype(wanted)

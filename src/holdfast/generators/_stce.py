@@ -57,8 +57,8 @@ class Stability:
 
     def reaches(self, points: Floats, tau: float) -> Bools:
         """Which points have at least this stability; the hopeless are found out by a part of their neighbours."""
-        k = self.noise.shape[0]
-        enough = np.zeros(points.shape[0], dtype=np.bool_)
+        k = len(self.noise)
+        enough = np.zeros(len(points), dtype=bool)
         hopeful = np.flatnonzero(self.at_most(points) >= tau)
         for start in range(0, hopeful.size, _POINTS):
             left = hopeful[start : start + _POINTS]
@@ -78,12 +78,12 @@ class Stability:
         starts = to_sums(points)
         moves = noise[which]
         own = self._probability(self.classifier.logits(points))[:, None]
-        terms = np.empty((points.shape[0], moves.shape[0]))
-        size = max(1, _BLOCK // max(moves.shape[0], 1))
-        for start in range(0, points.shape[0], size):
+        terms = np.empty((len(points), len(moves)))
+        size = max(1, _BLOCK // max(len(moves), 1))
+        for start in range(0, len(points), size):
             around = (starts[start : start + size, None, :] + moves).reshape(-1, moves.shape[1])
             terms[start : start + size] = self._probability(to_logits(around)).reshape(
-                -1, moves.shape[0]
+                -1, len(moves)
             )
         terms -= self.gamma * np.abs(terms - own)
         return terms
@@ -201,7 +201,7 @@ def stable_until_first(
     begin: Ints,
 ) -> Bools:
     """Which points are stable, for each person at least up to the first: what comes after it is not asked."""
-    stable = np.zeros(fine.size, dtype=np.bool_)
+    stable = np.zeros(fine.size, dtype=bool)
     hopeful = fine.copy()
     hopeful[fine] = stability.at_most(points[fine]) >= tau
     asked = np.flatnonzero(for_the_first_time(hopeful, rows, points))

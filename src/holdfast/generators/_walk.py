@@ -84,10 +84,10 @@ def walk(
                 test,
                 found,
             )
-        waiting = [row for row in late.tolist() if row not in found]
-        task.advance(late.size - len(waiting))
-        late = np.array(waiting, dtype=np.intp)
-        kept = {row: kept[row] for row in waiting if row in kept}
+        waiting = np.setdiff1d(late, [*found])
+        task.advance(late.size - waiting.size)
+        late = waiting
+        kept = {row: kept[row] for row in late.tolist() if row in kept}
         met = meet
         meet = min(meet * _GROWTH, meet + _WIDEST, last)
     return found
@@ -107,7 +107,7 @@ def _meet(
     if rows.size == 0:
         return
     points = task.project(rows, candidates.points(np.concatenate(list(orders.values()))))
-    fine = task.allowed(np.ones(rows.size, dtype=np.bool_), rows, points)
+    fine = task.allowed(np.ones(rows.size, dtype=bool), rows, points)
     ends = np.cumsum(lengths)
     if test is not None:
         fine = test(task, fine, rows, points, np.repeat(ends - lengths, lengths))

@@ -23,13 +23,15 @@ from holdfast.importers import Model, load_model
 from holdfast.importers._preprocessing import same_preprocessing
 from holdfast.retraining._result import SOME, RetrainedModels
 from holdfast.retraining._trainers import (
+    WAYS,
     can_train,
     fine_tune,
+    library_of,
     optimiser_steps,
     train_anew,
+    train_on,
     train_whole,
 )
-from holdfast.retraining._trees import WAYS, library_of, train_on
 from holdfast.verify._inputs import read_table
 
 How = Literal["incremental", "complete", "leave_one_out", "refit", "continue"]
@@ -183,10 +185,12 @@ def retrain(
         size = max(1, round(share * len(labels)) - without)
         rows = [_drawn(how, len(labels), size, bootstrap, one) for one in seeds]
     epochs = None if epochs is None else whole_number(epochs, "epochs", least=1)
+    steps = None
     if retrain is not None:
         train = retrain
     elif how == "incremental":
         train = partial(fine_tune, epochs=epochs or 1)
+        steps = optimiser_steps(model, size, epochs or 1)
     else:
         train = partial(train_anew, epochs=epochs)
     runs = (
@@ -199,10 +203,9 @@ def retrain(
             done.append(result)
             advance(1)
     models, classifiers, comparable = zip(*done, strict=True)
-    by_us = retrain is None and how == "incremental"
     return RetrainedModels(
         loaded.classifier, models, classifiers, how, seeds, size, disjoint=disjoint, comparable=all(comparable),
-        steps=optimiser_steps(model, size, epochs or 1) if by_us else None, share=share, bootstrap=bootstrap,
+        steps=steps, share=share, bootstrap=bootstrap,
         some_rows=table.take(np.arange(min(len(labels), SOME)), axis=0),
     )  # fmt: skip
 
@@ -278,7 +281,7 @@ def _training_data(
         return old, labels
     new, new_labels = read(X_new, y_new, name="X_new")
     frames = isinstance(old, pd.DataFrame) and isinstance(new, pd.DataFrame)
-    table = pd.concat([old, new]) if frames else np.concatenate([np.asarray(old), np.asarray(new)])
+    table = pd.concat([old, new]) if frames else np.concatenate([old, new])
     return table, np.concatenate([labels, new_labels])
 
 

@@ -2,6 +2,11 @@
 
 A scaler or an encoder that is fitted anew changes what each parameter means, and the distance between two sets of
 parameters would say nothing. So the earlier steps of a pipeline stay as they are.
+
+Trees are trained on with their structure kept, by the libraries' own calls, no more:
+
+refit       LightGBM's `refit`, with its `refit_decay_rate`; XGBoost's `process_type="update"` with `refresh`
+continue    more rounds of boosting on top of today's
 """
 
 from __future__ import annotations
@@ -9,27 +14,31 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 
 from holdfast._network import Floats
 from holdfast.errors import InvalidInputError
 from holdfast.importers._sklearn import unwrapped
-from holdfast.retraining._logistic import BATCH, gradient_steps
 
-_ASK_FOR_A_FUNCTION = (
-    "pass retrain=, a function (model, X, y, seed) that returns the retrained model"
-)
+# The paper's optimiser: Adam with these settings, and the decay rates that everybody uses.
+LEARNING_RATE = 0.01
+BATCH = 256
+_DECAY = 0.9
+_SQUARE_DECAY = 0.999
+_TINY = 1e-8
 
 
 def can_train(model: object) -> bool:
@@ -53,7 +62,7 @@ def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any
         solver = f" with solver={tuned.solver!r}" if isinstance(tuned, MLPClassifier) else ""
         raise InvalidInputError(
             f"model: expected a classifier that can learn on from where it is, got {type(tuned).__name__}{solver}; "
-            + _ASK_FOR_A_FUNCTION
+            "pass retrain=, a function (model, X, y, seed) that returns the retrained model"
         )
     settings = {"random_state": check_random_state(seed)} | _only_known(
         tuned, {"early_stopping": False}
@@ -67,6 +76,59 @@ def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any
         for _ in range(epochs):
             tuned.partial_fit(_named(tuned, points), y)
     return _with_classifier(model, tuned.set_params(**before))
+
+
+def gradient_steps(
+    estimator: Any, X: Floats, y: Any, rng: np.random.Generator, epochs: int
+) -> None:
+    """Move a fitted `LogisticRegression` by `epochs` passes of Adam over these rows, in place.
+
+    The loss is the estimator's own on these rows, mean log loss + ||W||^2 / (2 C n), with its class weights. A fit to
+    convergence on a small share of new data would forget the old data altogether; this is fine-tuning.
+    """
+    targets = (np.asarray(y)[:, None] == estimator.classes_).astype(np.float64)
+    binary = estimator.coef_.shape[0] == 1
+    probabilities = expit if binary else lambda scores: softmax(scores, axis=1)
+    targets = targets[:, 1:] if binary else targets
+    importance = compute_sample_weight(estimator.class_weight, y)[:, None]
+    shrink = _penalty(estimator) / X.shape[0]
+    # The weights, and the bias in the last column.
+    parameters = np.column_stack([estimator.coef_, estimator.intercept_]).astype(np.float64)
+    weights = parameters[:, :-1]
+    biases = parameters[:, -1]
+    gradient, mean, square = np.zeros((3, *parameters.shape))
+    steps = 0
+    for _ in range(epochs):
+        order = rng.permutation(X.shape[0])
+        for start in range(0, X.shape[0], BATCH):
+            rows = order[start : start + BATCH]
+            error = importance[rows] * (probabilities(X[rows] @ weights.T + biases) - targets[rows])
+            gradient[:, :-1] = error.T @ X[rows] / rows.size + shrink * weights
+            if estimator.fit_intercept:
+                gradient[:, -1] = error.mean(axis=0)
+            # Kingma and Ba's Adam.
+            steps += 1
+            rate = LEARNING_RATE * np.sqrt(1 - _SQUARE_DECAY**steps) / (1 - _DECAY**steps)
+            mean += (1 - _DECAY) * (gradient - mean)
+            square += (1 - _SQUARE_DECAY) * (gradient**2 - square)
+            parameters -= rate * mean / (np.sqrt(square) + _TINY)
+    estimator.coef_ = weights.copy()
+    estimator.intercept_ = biases.copy()
+
+
+def _penalty(estimator: Any) -> float:
+    """1 / C, the weight of the squared coefficients."""
+    ratio = getattr(estimator, "l1_ratio", None)
+    mixed = isinstance(ratio, int | float) and ratio != 0
+    if mixed or getattr(estimator, "penalty", "l2") in ("l1", "elasticnet"):
+        raise InvalidInputError(
+            "model: expected a LogisticRegression with a squared penalty or none to fine-tune by gradient steps, got "
+            "an l1 penalty; pass retrain=, a function (model, X, y, seed) that fine-tunes it"
+        )
+    strength = np.asarray(
+        getattr(estimator, "C_", getattr(estimator, "C", np.inf)), dtype=np.float64
+    )
+    return 0.0 if getattr(estimator, "penalty", "l2") is None else float(np.mean(1.0 / strength))
 
 
 def train_anew(model: Any, points: Floats, y: Any, seed: int, epochs: int | None = None) -> Any:
@@ -87,6 +149,68 @@ def train_whole(model: Any, table: Any, y: Any, seed: int) -> Any:
     fresh.set_params(**dict.fromkeys([*seeds, *random_states(fresh)], seed % 2**31))
     with quietly():
         return fresh.fit(table, y)
+
+
+def library_of(model: Any) -> str | None:
+    """Which library trains these trees, or those that a pipeline ends in, on; None where no known one does."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    names = (base.__module__.partition(".")[0] for base in type(last).__mro__)
+    known = (name for name in names if name in ("xgboost", "lightgbm") and hasattr(last, "fit"))
+    return next(known, None)
+
+
+def refit(model: Any, table: Any, y: Any, seed: int, rounds: int) -> Any:
+    """The same splits, with leaves from these rows."""
+    if library_of(model) == "lightgbm":
+        fitted = copy.copy(model)
+        fitted._Booster = model.booster_.refit(
+            table,
+            model._le.transform(y),
+            decay_rate=model.get_params().get("refit_decay_rate", 0.9),
+        )
+        return fitted
+    import xgboost
+
+    booster, fitted = model.get_booster(), copy.copy(model)
+    settings = {"process_type": "update", "updater": "refresh", "refresh_leaf": True}
+    rows = xgboost.DMatrix(table, label=y, enable_categorical=bool(model.enable_categorical))
+    with warnings.catch_warnings():
+        # That updaters are named is the point.
+        warnings.filterwarnings("ignore", message=".*updater.*", category=UserWarning)
+        fitted._Booster = xgboost.train(
+            {**model.get_xgb_params(), **settings},
+            rows,
+            booster.num_boosted_rounds(),
+            xgb_model=booster,
+        )
+    best = booster.attr("best_iteration")
+    if best is not None:
+        fitted._Booster.set_attr(best_iteration=best)
+    return fitted
+
+
+def more_rounds(model: Any, table: Any, y: Any, seed: int, rounds: int) -> Any:
+    """So many rounds on top of today's trees."""
+    settings: dict[str, Any] = {"n_estimators": rounds, "random_state": seed % 2**31}
+    if library_of(model) == "lightgbm":
+        return clone(model).set_params(**settings).fit(table, y, init_model=model)
+    again = clone(model).set_params(**settings, early_stopping_rounds=None)
+    return again.fit(table, y, xgb_model=model.get_booster())
+
+
+WAYS: dict[str, Callable[..., Any]] = {"refit": refit, "continue": more_rounds}
+
+
+def train_on(model: Any, table: Any, y: Any, seed: int, *, how: str, rounds: int) -> Any:
+    """Trees, or the trees that a pipeline ends in, trained on in one of the ways."""
+    if library_of(model) is None:
+        raise InvalidInputError(
+            f"how: expected an XGBClassifier or an LGBMClassifier for {how!r}, got a {type(model).__name__}"
+        )
+    if not isinstance(model, Pipeline):
+        return WAYS[how](model, table, y, seed, rounds)
+    last, read = model.steps[-1][1], model[:-1].transform(table)
+    return _with_classifier(model, WAYS[how](last, read, y, seed, rounds))
 
 
 def random_states(estimator: Any) -> dict[str, Any]:

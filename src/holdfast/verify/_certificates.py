@@ -52,7 +52,7 @@ class Certificates(Shown):
     sound: Bools | None = None
 
     def __len__(self) -> int:
-        return int(self.points.shape[0])
+        return len(self.points)
 
     @property
     def classifier(self) -> Classifier:

@@ -289,7 +289,7 @@ def _separate(
     if engine.network.n_outputs == 1:
         return outcome
     ranges = logit_ranges(engine, points, _SEPARATE_TOL, exact=True, deadline=deadline)
-    rows = np.arange(points.shape[0])
+    rows = np.arange(len(points))
     differences = ranges.lower[rows, targets][:, None] - ranges.upper
     differences[rows, targets] = np.inf
     outcome.lower = differences.min(axis=1)

@@ -66,8 +66,8 @@ class ClosedForm(ABC):
         advance: Advance = no_bar,
     ) -> Outcome:
         """As `Engine.settle`."""
-        outcome = Outcome.empty(points.shape[0])
-        for one, rows in by_target(target, points.shape[0]):
+        outcome = Outcome.empty(len(points))
+        for one, rows in by_target(target, len(points)):
             lower, upper = self.worst(points[rows], one)
             outcome.lower[rows] = lower
             outcome.upper[rows] = upper
@@ -127,7 +127,7 @@ class Margins:
             return logits[:, [target]] - np.delete(logits, target, axis=1), error
         prepared = self.engine.prepared(target)
         prepared.error(points)
-        return np.asarray(prepared.today(points)), prepared.rounding(points)
+        return prepared.today(points), prepared.rounding(points)
 
     def exactly(self, point: Floats, target: int) -> list[tuple[Fraction, bool]]:
         """The margin over each rival as a fraction, and whether a tie with it is lost."""

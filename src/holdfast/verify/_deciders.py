@@ -53,20 +53,15 @@ class MovingThreshold:
         """Today's model, at today's threshold."""
         return self.model.classifier
 
-    def hardest(self, target: int) -> float:
-        """The threshold in the range that a point of this class has to pass, whatever today's threshold is."""
-        assert self.changes.threshold is not None
-        return self.changes.threshold[target]
-
     def check_today(self, target: int) -> None:
         """Refuse a range in which every threshold is easier than today's, where the range alone would be searched."""
-        own, hardest = self.model.threshold or HALF, self.hardest(target)
+        own, ends = self.model.threshold or HALF, self.changes.threshold
         assert isinstance(own, float)
-        if own > hardest if target == 1 else own < hardest:
+        assert ends is not None
+        if own > ends[1] if target == 1 else own < ends[0]:
             raise InvalidInputError(
-                f"threshold: today's is {own:g}, which is harder than every threshold from "
-                "{:g} to {:g}; ".format(*self.changes.threshold or ())
-                + f"let the range of Closest reach {own:g}, or take RNCE"
+                f"threshold: today's is {own:g}, which is harder than every threshold from {ends[0]:g} to {ends[1]:g}; "
+                f"let the range of Closest reach {own:g}, or take RNCE"
             )
 
 
@@ -103,17 +98,19 @@ def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
     """Who decides about these classes: where the threshold may move, at the hardest one."""
     if not isinstance(decider, MovingThreshold):
         return decider
-    model = decider.model
-    wanted = np.unique(np.asarray(targets))
+    model, changes = decider.model, decider.changes
+    wanted = np.unique(targets)
     if wanted.size != 1:
         raise InvalidInputError(
             "target: expected one class for all rows where the threshold may move, got several"
         )
     # Thresholds are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
     trained = replace(model, classifier=model.trained, threshold=None, as_trained=None)
-    at_hardest = trained.at(decider.hardest(int(wanted[0])))
-    settled = decider_for(at_hardest, decider.changes.moving(None), decider.device)
+    assert changes.threshold is not None
+    # Whatever today's threshold is.
+    at_hardest = trained.at(changes.threshold[int(wanted[0])])
+    settled = decider_for(at_hardest, changes.moving(None), decider.device)
     assert not isinstance(settled, MovingThreshold)
     # What is stated is about all of the thresholds.
-    settled.changes = decider.changes
+    settled.changes = changes
     return settled

@@ -58,7 +58,7 @@ class InEllipsoid(ClosedForm):
 
     def _directions(self, points: Floats, margin: Margin) -> Floats:
         """g with  margin(θ) = gᵀθ  at each point, (n, parameters)."""
-        n = points.shape[0]
+        n = len(points)
         signs = margin.signs(self.classifier.n_outputs)
         weights = signs[:, None] * points[:, None, :]
         return np.hstack([weights.reshape(n, -1), np.broadcast_to(signs, (n, signs.size))])
@@ -73,7 +73,7 @@ class InEllipsoid(ClosedForm):
         y = np.zeros_like(g)
         for _ in range(2):
             y += (g - y @ self.changes.balanced) @ self._inverse
-        return g, np.asarray(powers), y
+        return g, powers, y
 
     def _reach(self, directions: Floats) -> Pair:
         """Bounds of sqrt(gᵀ H⁻¹ g), (n,) each; the first is what a counter-model in floats reaches.

@@ -229,7 +229,7 @@ class Engine:
 
         `keep` keeps what proves the rows, for certificates. See `complete` for what may be missing.
         """
-        n = points.shape[0]
+        n = len(points)
         if n == 1:
             outcome = self._at_once(points, target if isinstance(target, int) else int(target[0]))
             if outcome.verdict[0]:
@@ -285,10 +285,10 @@ class Engine:
         *,
         exact: bool,
         deadline: Deadline = NO_LIMIT,
-    ) -> tuple[Floats, Floats]:
+    ) -> Pair:
         """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
         prepared, hidden = PreparedTarget(self, [margin]), self.network.hidden
-        layers, n = prepared.layers[0], points.shape[0]
+        layers, n = prepared.layers[0], len(points)
         error = prepared.rounding(points)
         if self.ball:
             lower = balls.least_margins(self.network, self.changes, points, [margin])[:, 0]
@@ -337,7 +337,7 @@ class Job:
     deadline: Deadline
 
     def __post_init__(self) -> None:
-        n, k = self.points.shape[0], len(self.prepared.margins)
+        n, k = len(self.points), len(self.prepared.margins)
         self.outcome = Outcome.empty(n)
         # What is known of each (row, margin): a lower bound, and whether it is proven to stay on the right side.
         self.lower, self.proven = np.full((n, k), -np.inf), np.zeros((n, k), dtype=bool)

@@ -26,23 +26,23 @@ def fingerprint(classifier: Classifier) -> str:
     Of a function the content is its name: a service that changes behind it keeps its fingerprint. What cannot be
     pickled is "unknown".
     """
-    from holdfast import checker
-    from holdfast.verify._exact import parameters
-
     if isinstance(classifier, Network):
+        from holdfast.checker import PlainModel
+        from holdfast.verify._exact import parameters
+
         known = parameters(classifier)
-        return checker.PlainModel(
+        return PlainModel(
             known["weights"], known["biases"], known["activations"], known["classes"]
         ).sha256
     if (trees := recorded_trees(classifier)) is not None:
-        return checker.sha256(trees)
+        return sha256(trees)
     assert isinstance(classifier, Scored)
     try:
         content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")
     # Anyone's code may be in it, and raise anything.
     except Exception:
         return "unknown"
-    return checker.sha256({"classes": classifier.classes.tolist(), "content": content})
+    return sha256({"classes": classifier.classes.tolist(), "content": content})
 
 
 def sha256(value: object) -> str:
@@ -58,19 +58,19 @@ def known_of(model: Model, changes: Changes, why: str) -> Changes:
     A warning says what is left out; `why` is said of the chance.
     """
     if changes.chance is not None:
-        leave_out("chance", why, "risk_calibrated")
-    known, inside = changes.calibrated(None), changes.inside
-    if inside and inside.record and inside.record["model"] != fingerprint(model.trained):
+        leave_out("chance", why)
+    record = changes.inside and changes.inside.record
+    if record and record["model"] != fingerprint(model.trained):
         leave_out(
             "probability of the next retraining",
             "it was measured for another model",
             "delta_calibrated",
         )
-        known = known.bare
-    return known
+        return changes.bare
+    return changes.calibrated(None)
 
 
-def leave_out(what: str, why: str, again: str) -> None:
+def leave_out(what: str, why: str, again: str = "risk_calibrated") -> None:
     """Warn that something that was measured is not stated."""
     warnings.warn(
         f"the {what} is left out: {why}; {again} measures it for this case",

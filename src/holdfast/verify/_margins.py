@@ -43,7 +43,7 @@ def _rivals(network: Classifier, targets: ArrayLike, points: Floats) -> tuple[Fl
     logits, wanted = network.logits(points), np.asarray(targets, dtype=np.intp)
     if network.n_outputs == 1:
         return np.where(wanted == 1, logits[:, 0], -logits[:, 0]), 1 - wanted
-    rows = np.arange(points.shape[0])
+    rows = np.arange(len(points))
     own = logits[rows, wanted]
     logits[rows, wanted] = -np.inf
     rivals = logits.argmax(axis=1)

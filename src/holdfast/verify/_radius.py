@@ -26,10 +26,9 @@ from holdfast.bounds import _balls as balls
 from holdfast.bounds._layers import Layers, activated, forward_error
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.importers import Model, load_model
-from holdfast.importers._model import as_network
 from holdfast.verify._attack import attack
 from holdfast.verify._closed_form import ClosedForm
-from holdfast.verify._deciders import Decider, decider_for, toward
+from holdfast.verify._deciders import decider_for, toward
 from holdfast.verify._engine import Engine, by_target, cut, quiet
 from holdfast.verify._inputs import Space, check_changes, read_table, read_targets
 from holdfast.verify._search import WITNESS_SAFETY, Search
@@ -96,7 +95,7 @@ class CertifiedRadius(Shown):
         return picture
 
     def __len__(self) -> int:
-        return int(self.lower.shape[0])
+        return len(self.lower)
 
     def __repr__(self) -> str:
         if not len(self):
@@ -163,7 +162,7 @@ def certified_radius(
     array([0.076923, 0.      ])
     """
     table = read_table(load_model(model, threshold), X, space)
-    targets = read_targets(table.model.classifier, target, table.points.shape[0])
+    targets = read_targets(table.model.classifier, target, len(table.points))
     kind = PlausibleChanges(1.0, norm, biases) if changes is None else changes
     check_changes(kind)
     bar = progress_bar("certified_radius", targets.size, wanted=progress, long=_LONG)
@@ -188,7 +187,7 @@ def radius_of_points(
 
     Radii by layer or by parameter are measured by one radius for all. Where the time is up, each end is what is known.
     """
-    tol, n = positive_number(tol, "tol"), points.shape[0]
+    tol, n = positive_number(tol, "tol"), len(points)
     kind = PlausibleChanges(1.0) if changes is None else changes
     if kind.threshold is not None:
         if n:
@@ -197,15 +196,12 @@ def radius_of_points(
             assert at_hardest is not None
             model = at_hardest
         kind = kind.moving(None)
-    decider: Decider
     if isinstance(kind, PlausibleChanges):
-        # Without its model, which may be large: the engine is sent to other processes.
-        decider = Engine(
-            as_network(model.classifier, "changes"),
-            PlausibleChanges(1.0, kind.norm, bool(kind.biases)),
-        )
-    else:
-        decider = decider_for(model, kind)
+        kind = PlausibleChanges(1.0, kind.norm, bool(kind.biases))
+    decider = decider_for(model, kind)
+    if isinstance(decider, Engine):
+        # It is sent to other processes, and its model may be large.
+        decider.model = None
     lower, upper = np.empty(n), np.empty(n)
     for one, rows in by_target(targets, n):
         if deadline.over:
@@ -225,7 +221,7 @@ def _of_network(
     engine: Engine, target: int, points: Floats, tol: float, advance: Advance, deadline: Deadline
 ) -> Pair:
     """The radii of a network's points of one class, under multiples of a set of radius 1."""
-    prepared, changes, n = engine.prepared(target), engine.changes, points.shape[0]
+    prepared, changes, n = engine.prepared(target), engine.changes, len(points)
     prepared.error(points)
     if not engine.network.hidden:
         low, high = balls.linear_radius(
@@ -332,7 +328,7 @@ class _Rays:
             np.max([one.scaled(scale).norms for one in self.layers], axis=0)[:, :, None] / most
             for scale, most in ((0.0, 1.0), (_VAST, _VAST))
         )
-        n = points.shape[0]
+        n = len(points)
         self.lower, self.upper = np.zeros(n), np.full(n, np.inf)
         # The rival that breaks a row at `upper`, and how: each hidden neuron's side.
         self.rival = np.zeros(n, dtype=np.intp)

@@ -329,7 +329,7 @@ class Search:
         keep: bool = False,
         fine: bool = False,
     ) -> None:
-        n = upper.shape[0]
+        n = len(upper)
         self.points, self.root = points, Ranges.of(layers, layers.start(points))
         self.case, self.shares = self.root.relaxed()
         self.error, self.gap, self.keep, self.fine = error, gap, keep, fine
@@ -353,7 +353,7 @@ class Search:
 
     def root_bounds(self) -> None:
         """The linear bounds, nothing decided; what they leave open waits for `branch`."""
-        xp, rows = array_namespace(self.root.top), np.arange(self.done.shape[0])
+        xp, rows = array_namespace(self.root.top), np.arange(len(self.done))
         decided = xp.zeros_like(self.root.top, dtype=xp.int8)
         branches = Branches(rows, decided, self.shares, rows[:, None], self.root_bound)
         branches = self._bounded(branches, max(self.steps, 3), root=True)
@@ -382,12 +382,12 @@ class Search:
     @property
     def broken(self) -> Bools:
         """Rows whose margin is clearly below zero for some network in Δ."""
-        return np.asarray(self.upper < -WITNESS_SAFETY * self.error)
+        return self.upper < -WITNESS_SAFETY * self.error
 
     @property
     def closed(self) -> Bools:
         """Rows all of whose branches are closed."""
-        waiting = np.zeros(self.done.shape[0], dtype=bool)
+        waiting = np.zeros(len(self.done), dtype=bool)
         for branches in self.stack:
             waiting[branches.row] = True
         return ~waiting & ~self.done
@@ -472,13 +472,13 @@ class Search:
         """Which branches are of rows that are not done, less those above a cutoff that has come down since."""
         above = branches.bound > self._cutoff(branches.row)
         np.minimum.at(self.lower, branches.row[above], branches.bound[above])
-        return np.asarray(~above & ~self.done[branches.row])
+        return ~above & ~self.done[branches.row]
 
     def _cutoff(self, rows: Ints) -> Floats:
         if self.gap is not None:
-            return np.asarray(self.upper[rows] - self.gap[rows])
+            return self.upper[rows] - self.gap[rows]
         if not self.fine:
-            return np.zeros(rows.shape[0])
+            return np.zeros(len(rows))
         return np.where(self.broken[rows], _DEEPER * self.upper[rows], 0.0)
 
     def _meet(self, rows: Ints, reached: Floats, corner: Array, low: Array) -> None:

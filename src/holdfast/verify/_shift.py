@@ -134,7 +134,7 @@ def _ends(models: list[Margins], points: Floats, target: int, shift: float) -> P
     spare = WITNESS_SAFETY * (
         np.sum(errors, axis=0) + (len(models) + 4.0) * _EPSILON * (sizes + shift)
     )
-    return np.asarray(value - spare), np.asarray(value + spare)
+    return value - spare, value + spare
 
 
 def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.0) -> Classifier:
@@ -173,7 +173,7 @@ def _beside(today: Model, one: Model) -> Classifier:
 def _wide(networks: list[Network]) -> Network:
     """One network whose logits are the sums of theirs, exactly: all layers side by side, then an adding one."""
     first = networks[0]
-    k = networks[0].n_outputs
+    k = first.n_outputs
     weights = [np.vstack([net.weights[0] for net in networks])]
     weights += [
         block_diag(*(net.weights[i] for net in networks)) for i in range(1, len(first.weights))

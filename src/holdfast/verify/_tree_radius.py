@@ -39,7 +39,7 @@ class Reached:
     """
 
     def __init__(self, trees: TreeEnsemble, unit: TreeChanges, X: Floats) -> None:
-        self.trees, self.unit, self.rows = trees, unit, X.shape[0]
+        self.trees, self.unit, self.rows = trees, unit, len(X)
         forest, far = trees.forest, unit.threshold_radii(trees)
         nodes, self.starts = forest.by_tree
         self.opens = openings(forest, X, far)[:, nodes] if far.any() else None

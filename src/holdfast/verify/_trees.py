@@ -14,7 +14,7 @@ import numpy as np
 
 from holdfast._forest import Forest, sum_less_dropped
 from holdfast._leaf_masks import Least
-from holdfast._network import Floats, Network
+from holdfast._network import Floats, Network, Pair
 from holdfast._scored import CHECKED, Scored
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import TreeChanges
@@ -104,7 +104,7 @@ class MovingTrees(ClosedForm):
         # At most so large are the terms of each sum together, whatever the row.
         self.most = self.forest.sizes(reach) + self.shift * self.forest.divisor
 
-    def worst(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def worst(self, points: Floats, target: int) -> Pair:
         """The sum of the least that each tree adds, less what is dropped and shifted."""
         X = self._read(points)
         over = rivals(self.classifier, target)
@@ -137,7 +137,7 @@ class MovingTrees(ClosedForm):
         spare = self._spare(self._sizes(X), logits) + votes.band
         return self._sums(X, logits) - spare, spare - self._sums(X, turned), 2.0 * spare
 
-    def _ends(self, sums: Floats, spare: Floats) -> tuple[Floats, Floats]:
+    def _ends(self, sums: Floats, spare: Floats) -> Pair:
         """Bounds of the least margin over all rivals, each (rows, rivals)."""
         band = self.classifier.score.doubt
         # The worst leaves that a library can hold lie a unit of rounding beside those of the set.
@@ -146,7 +146,7 @@ class MovingTrees(ClosedForm):
     def _sizes(self, X: Floats) -> Floats:
         """At most so large are the terms of each sum together, at each row, (rows, outputs)."""
         forest = self.forest
-        sizes = np.tile(np.abs(forest.base) + self.shift * forest.divisor, (X.shape[0], 1))
+        sizes = np.tile(np.abs(forest.base) + self.shift * forest.divisor, (len(X), 1))
         reach = np.abs(forest.values) + self.radii[:, None]
         for place in range(reach.shape[1]):
             for rows, terms in forest.least(X, -reach[:, place], *self.cuts):
@@ -154,18 +154,18 @@ class MovingTrees(ClosedForm):
                     sizes[rows, place] -= terms.sum(axis=1)
                 else:
                     np.subtract.at(sizes[rows].T, forest.output, terms.T)
-        return np.asarray(sizes * (1.0 + 2.0**-40))
+        return sizes * (1.0 + 2.0**-40)
 
     def _spare(self, sizes: Floats, over: Rivals) -> Floats:
         """How far a library's margins may be from the sums of its leaves, and ours, in float64, from the true ones."""
         forest, weights = self.forest, np.abs(over.weights).T
         ours = 2.0**-53 * (2 * forest.n_trees + 16)
         total = sizes @ weights / forest.divisor + np.abs(over.constants) + over.lost * self.shift
-        return np.asarray(forest.sum_error(sizes) @ weights + ours * total)
+        return forest.sum_error(sizes) @ weights + ours * total
 
     def _sums(self, X: Floats, over: Rivals) -> Floats:
         """The least that each margin may be, (rows, rivals)."""
-        forest, sums = self.forest, np.empty((X.shape[0], len(over.weights)))
+        forest, sums = self.forest, np.empty((len(X), len(over.weights)))
         for weights, out in zip(over.weights, sums.T, strict=True):
             key = weights.tobytes()
             if key not in self.least:
@@ -174,7 +174,7 @@ class MovingTrees(ClosedForm):
             for rows, terms in self.least[key](X):
                 out[rows] = sum_less_dropped(terms, self.changes.dropped)
         sums = (over.weights @ forest.base + sums) / forest.divisor
-        return np.asarray(sums + over.constants - over.lost * self.shift)
+        return sums + over.constants - over.lost * self.shift
 
     def _as_logits(self, margins: Floats) -> Floats:
         """Differences of two probabilities as log-odds, to keep one scale; others as they are."""
@@ -182,7 +182,7 @@ class MovingTrees(ClosedForm):
         if not votes.shares or len(self.classifier.labels) > 2 or votes.bar is not None:
             return margins
         inside = np.clip(margins, -1.0 + 2.0**-52, 1.0 - 2.0**-52)
-        return np.asarray(2.0 * np.arctanh(inside))
+        return 2.0 * np.arctanh(inside)
 
     def holds(self, point: Floats, target: int) -> bool:
         """The worst margin in fractions, less what a library's sums may round at this point."""
@@ -271,12 +271,12 @@ class MovingTrees(ClosedForm):
                 other = other.with_constant(place, -float(np.sign(weights[place])) * part)
         return self.classifier.with_forest(other)
 
-    def radius(self, points: Floats, target: int) -> tuple[Floats, Floats]:
+    def radius(self, points: Floats, target: int) -> Pair:
         """The factor up to which each point holds, the least over all rivals; each end is proven."""
         X, over = self._read(points), rivals(self.classifier, target)
-        lower, upper = np.full(X.shape[0], np.inf), np.full(X.shape[0], np.inf)
+        lower, upper = np.full(len(X), np.inf), np.full(len(X), np.inf)
         unit = self.changes.resized(1.0)
-        for rows in cut(np.arange(X.shape[0]), max(1, _HELD // int(self.forest.leaves.sum()))):
+        for rows in cut(np.arange(len(X)), max(1, _HELD // int(self.forest.leaves.sum()))):
             reached = Reached(self.classifier, unit, X[rows])
             for weights, constant in zip(over.weights, over.constants, strict=True):
                 low, high = Moving(reached, weights, constant, over.lost).ends()

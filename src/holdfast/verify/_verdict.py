@@ -92,10 +92,8 @@ class Outcome:
     @classmethod
     def empty(cls, n: int) -> Outcome:
         """Nothing known yet."""
-        lower = np.empty(n)
-        upper = np.empty(n)
-        lower[:], upper[:] = -np.inf, np.inf
-        return cls(np.zeros(n, np.int8), lower, upper, np.zeros(n, np.int8))
+        ends = np.full(n, -np.inf), np.full(n, np.inf)
+        return cls(np.zeros(n, np.int8), *ends, np.zeros(n, np.int8))
 
     def mark(self, rows: Any, verdict: int, stage: Stage) -> None:
         """Write down who decided some rows, and how."""
