@@ -258,7 +258,6 @@ def random_trees(rng: np.random.Generator, d: int, outputs: int) -> hf.TreeEnsem
         trees.append(
             Tree(
                 feature=np.append(rng.integers(0, d, 3), np.full(4, -1)),
-                cut=cut,
                 left=np.array([1, 3, 5, 0, 0, 0, 0]),
                 right=np.array([2, 4, 6, 0, 0, 0, 0]),
                 missing_left=rng.random(7) < 0.5,
@@ -268,7 +267,7 @@ def random_trees(rng: np.random.Generator, d: int, outputs: int) -> hf.TreeEnsem
             )
         )
     forest = forest_of(trees, rng.normal(size=outputs) * 0.3, d)
-    return ensemble(Votes(forest), range(max(2, outputs)), raw=False)
+    return ensemble(Votes(forest), range(max(2, outputs)))
 
 
 MODELS: dict[str, Callable[[np.random.Generator, int], Any]] = {

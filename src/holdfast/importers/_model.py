@@ -178,20 +178,24 @@ class Model:
             return replace(self, decode=decode)
         names = tuple(map(str, space.names))
         encoded = not scored.raw or (scored.columns == space.variables != names)
-        if encoded and scored.width not in (None, space.n_variables):
-            raise InvalidInputError(
-                f"space: expected one with the {scored.width} variables of a model that was fitted on an array, got "
-                f"{space.n_variables}; a model that was fitted on a table with column names reads the table itself"
-            )
-        if encoded and isinstance(scored, TreeEnsemble):
-            _check_scale(scored, space)
-        gone = () if encoded else self.unread.difference(names)
-        columns = scored.columns and tuple(name for name in scored.columns if name not in gone)
-        missing = [] if encoded else [name for name in columns or () if name not in names]
-        if missing:
-            raise InvalidInputError(
-                f"space: expected the model's column {missing[0]!r}, got {list(names)}"
-            )
+        columns = scored.columns
+        if encoded:
+            if scored.width not in (None, space.n_variables):
+                raise InvalidInputError(
+                    f"space: expected one with the {scored.width} variables of a model that was fitted on an array, "
+                    f"got {space.n_variables}; a model that was fitted on a table with column names reads the table "
+                    "itself"
+                )
+            if isinstance(scored, TreeEnsemble):
+                _check_scale(scored, space)
+        elif columns is not None:
+            # What preprocessing drops may be missing.
+            columns = tuple(name for name in columns if name in names or name not in self.unread)
+            missing = [name for name in columns if name not in names]
+            if missing:
+                raise InvalidInputError(
+                    f"space: expected the model's column {missing[0]!r}, got {list(names)}"
+                )
         reads: dict[str, Any] = {
             "decode": None if encoded else decode,
             "width": space.n_variables,

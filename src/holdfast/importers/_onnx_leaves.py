@@ -46,7 +46,7 @@ class Grown(Chain):
         labels = range(max(2, self.forest.n_outputs)) if self.classes is None else self.classes
         band = _BAND if self.odds and self.squashed else 0.0
         votes = Votes(self.forest, odds=self.odds, band=band)
-        return ensemble(votes, np.asarray(labels).tolist(), raw=False)
+        return ensemble(votes, np.asarray(labels).tolist())
 
 
 class WeighedNodes:
@@ -70,6 +70,7 @@ class WeighedNodes:
         sizes = {self.size, self.id.size, self.feature.size, true.size, false.size}
         if sizes != {len(modes)} or self.values.size != self.size or not modes:
             raise node.refused("expected as many entries for each node, got other numbers of them")
+        self.place = {key: at for at, key in enumerate(zip(self.tree, self.id, strict=True))}
         self.leaf = np.array([mode == b"LEAF" for mode in modes])
         self._sides(modes, true, false)
         self._weigh(outputs)
@@ -105,7 +106,7 @@ class WeighedNodes:
                 "expected one kind of comparison, <= and > or < and >=, got both"
             )
         self.strict = bool(strict[inner].any())
-        place = {key: at for at, key in enumerate(zip(self.tree, self.id, strict=True))}
+        place = self.place
         below = [
             [place.get((tree, child), -1) for tree, child in zip(self.tree, side, strict=True)]
             for side in (true, false)
@@ -133,8 +134,9 @@ class WeighedNodes:
             self._whole(f"{self.what}_{name}") for name in ("treeids", "nodeids", "ids")
         )
         weights = self.numbers(f"{self.what}_weights")
-        place = {key: at for at, key in enumerate(zip(self.tree, self.id, strict=True))}
-        at = np.array([place.get(key, -1) for key in zip(trees, ids, strict=True)], dtype=np.int64)
+        at = np.array(
+            [self.place.get(key, -1) for key in zip(trees, ids, strict=True)], dtype=np.int64
+        )
         if (
             not trees.size == ids.size == targets.size == weights.size
             or (at < 0).any()
@@ -177,7 +179,6 @@ class WeighedNodes:
             trees.append(
                 Tree(
                     feature=np.where(self.leaf, -1, self.feature)[own],
-                    cut=np.full(end - begin, np.inf),
                     left=self.left[own] - begin,
                     right=self.right[own] - begin,
                     missing_left=self.missing_left[own],
@@ -195,8 +196,6 @@ class WeighedNodes:
             ordered=False,
             compare=f"float{64 if double else 32} <{'' if self.strict else '='}",
         )
-        # A cut stands for each threshold.
-        forest = forest.changed(forest.values, forest.threshold)
         if (forest.tree_of < 0).any():
             raise node.refused("expected trees, got nodes that no root leads to")
         return forest

@@ -22,11 +22,7 @@ from holdfast.importers._onnx_operators import AfterScores, Node, Value, class_l
 def classifier(node: Node) -> tuple[AfterScores, AfterScores]:
     """Weights of classes in the leaves, and labels."""
     labels = class_labels(node, "classlabels_int64s")
-    transform = node.attributes.get("post_transform", b"NONE")
-    if transform not in (b"NONE", b"LOGISTIC", b"SOFTMAX"):
-        raise node.refused(
-            f"expected post_transform NONE, LOGISTIC or SOFTMAX, got {transform.decode(errors='replace')}"
-        )
+    transform = node.transform()
     if len(labels) < 2:
         raise node.refused(f"expected at least two classes, got {labels.tolist()}")
     leaves = WeighedNodes(node, "class", len(labels))
@@ -104,6 +100,13 @@ def regressor(node: Node) -> Chain:
     return Grown(forest=leaves.forest(leaves.weights, base, divisor), width=targets)
 
 
+# The attributes of a regressor's nodes, in the order of the rows below.
+_NODES = (
+    "treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids", "values_as_tensor",
+    "missing_value_tracks_true",
+)  # fmt: skip
+
+
 def grouped(node: Node) -> Chain:
     """Version 5 of the operator: leaves in lists of their own. Its trees are written as those of a regressor."""
     given = node.attributes
@@ -139,27 +142,19 @@ def grouped(node: Node) -> Chain:
                     waiting.append((below, ends, len(rows) - 1, side))
     except IndexError as error:
         raise node.refused("expected trees, each node and leaf below one other") from error
-    names = ("treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids")
-    parts: dict[str, Any] = {
-        f"nodes_{name}": [row[i] for row in rows] for i, name in enumerate(names)
+    columns = np.array(rows, dtype=object).reshape(-1, len(_NODES)).T.tolist()
+    nodes = {f"nodes_{name}": part for name, part in zip(_NODES, columns, strict=True)}
+    nodes["nodes_values_as_tensor"] = np.array(nodes["nodes_values_as_tensor"], splits.dtype)
+    tree_ids, node_ids, places = np.array(leaves, dtype=np.int64).reshape(-1, 3).T
+    ends = {
+        "target_treeids": tree_ids,
+        "target_nodeids": node_ids,
+        "target_ids": np.array(given["leaf_targetids"])[places],
+        "target_weights_as_tensor": weights[places],
+        "n_targets": given.get("n_targets", 1),
+        "aggregate_function": how,
     }
-    values = np.array([row[6] for row in rows], dtype=splits.dtype)
-    return regressor(
-        replace(
-            node,
-            attributes={
-                **parts,
-                "nodes_values_as_tensor": values,
-                "nodes_missing_value_tracks_true": [row[7] for row in rows],
-                "target_treeids": [tree for tree, _, _ in leaves],
-                "target_nodeids": [here for _, here, _ in leaves],
-                "target_ids": [given["leaf_targetids"][place] for _, _, place in leaves],
-                "target_weights_as_tensor": weights[[place for _, _, place in leaves]],
-                "n_targets": given.get("n_targets", 1),
-                "aggregate_function": how,
-            },
-        )
-    )
+    return regressor(replace(node, attributes=nodes | ends))
 
 
 OPERATORS: dict[str, Callable[[Node], Value | tuple[Value, ...]]] = {
