@@ -24,7 +24,12 @@ from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import _describe as describe
 from holdfast.features._admissible import nearest, possible_codes, reach
 from holdfast.features._build import Encoding, Orders, features_from_frame
-from holdfast.features._checks import Broken, broken_constraints
+from holdfast.features._checks import (
+    Broken,
+    broken_constraints,
+    remark_on_labels,
+    remark_on_rules,
+)
 from holdfast.features._codec import RAW, Rows, Table, differs, repeated
 from holdfast.features._constraints import (
     NOTHING,
@@ -38,7 +43,6 @@ from holdfast.features._grid import VariableGrid
 from holdfast.features._kinds import Direction, Name, Ranks
 from holdfast.features._notes import Notes, ReasonCode
 from holdfast.features._pipeline import features_from_pipeline
-from holdfast.features._remarks import remark_on_labels, remark_on_rules
 from holdfast.features._repair import repair
 from holdfast.features._rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features._schema import Schema
@@ -486,13 +490,13 @@ class FeatureSpace(Shown):
     def nearest_numbers(self, points: ArrayLike, own: Rows | None, *, directed: bool) -> Floats:
         """Column by column the admissible number nearest to what the points ask for."""
         asked = self.check_points(points)
-        numbers = np.empty((asked.shape[0], len(self.features)))
-        for i, feature in enumerate(self.features):
-            mine = None if own is None else own.numbers[:, i]
-            numbers[:, i] = nearest(
-                feature if directed else feature.free, asked[:, feature.places], mine
-            )
-        return numbers
+        owned: Any = [None] * len(self.features) if own is None else own.numbers.T
+        return np.column_stack(
+            [
+                nearest(feature if directed else feature.free, asked[:, feature.places], mine)
+                for feature, mine in zip(self.features, owned, strict=True)
+            ]
+        )
 
     # ------------------------------------------------------------------ a table held against its factuals
 

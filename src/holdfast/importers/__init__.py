@@ -1,12 +1,11 @@
 """A fitted classifier of another library becomes a `Network`, exactly, or is refused by the name of what cannot.
 
 load     load_network, load_model           any model, or the path of a file that holds one
-model    Model                              the network, and how a raw table becomes what the network reads
+model    Model, same_preprocessing          the network, and how a raw table becomes what the network reads; whether
+                                            two models read it alike, so that parameters can be compared
 files    read_model                         .onnx, .npz, .skops; pickles only on trust
 chain    Chain                              affine -> ReLU -> affine ...: what every reader builds up
 objects  sklearn, torch, onnx               one reader for each library, imported only when a model of it comes
-
-preprocessing  same_preprocessing           whether two models read a table alike, so that parameters can be compared
 """
 
 from holdfast.importers._files import read_model

@@ -143,10 +143,10 @@ def grouped(node: Node) -> Chain:
     except IndexError as error:
         raise node.refused("expected trees, each node and leaf below one other") from error
     columns = np.array(rows, dtype=object).reshape(-1, len(_NODES)).T.tolist()
-    nodes = {f"nodes_{name}": part for name, part in zip(_NODES, columns, strict=True)}
-    nodes["nodes_values_as_tensor"] = np.array(nodes["nodes_values_as_tensor"], splits.dtype)
+    parts: dict[str, Any] = {f"nodes_{name}": part for name, part in zip(_NODES, columns, strict=True)}
+    parts["nodes_values_as_tensor"] = np.array(parts["nodes_values_as_tensor"], splits.dtype)
     tree_ids, node_ids, places = np.array(leaves, dtype=np.int64).reshape(-1, 3).T
-    ends = {
+    parts |= {
         "target_treeids": tree_ids,
         "target_nodeids": node_ids,
         "target_ids": np.array(given["leaf_targetids"])[places],
@@ -154,7 +154,7 @@ def grouped(node: Node) -> Chain:
         "n_targets": given.get("n_targets", 1),
         "aggregate_function": how,
     }
-    return regressor(replace(node, attributes=nodes | ends))
+    return regressor(replace(node, attributes=parts))
 
 
 OPERATORS: dict[str, Callable[[Node], Value | tuple[Value, ...]]] = {
