@@ -17,7 +17,7 @@ import numpy as np
 import holdfast as hf
 from holdfast._trees import Votes
 from holdfast.changes import Changes
-from holdfast.importers._tree_parts import Tree, ensemble, forest_of
+from holdfast.importers._tree_parts import Tree, forest_of, tree_model
 from reference import exact_logits
 
 Exact = list[Fraction]
@@ -267,7 +267,9 @@ def random_trees(rng: np.random.Generator, d: int, outputs: int) -> hf.TreeEnsem
             )
         )
     forest = forest_of(trees, rng.normal(size=outputs) * 0.3, d)
-    return ensemble(Votes(forest), range(max(2, outputs)))
+    trees = tree_model(Votes(forest), range(max(2, outputs))).classifier
+    assert isinstance(trees, hf.TreeEnsemble)
+    return trees
 
 
 MODELS: dict[str, Callable[[np.random.Generator, int], Any]] = {

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,11 @@ class Forest:
     def n_outputs(self) -> int:
         """How many sums there are."""
         return int(self.base.size)
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where the nodes of each tree begin and end, where they stand side by side."""
+        return list(pairwise([*self.roots.tolist(), self.feature.size]))
 
     @cached_property
     def leaves(self) -> Bools:

@@ -130,7 +130,7 @@ def column_feature(
     kind: Kind | None,
     order: Sequence[Label] | None = None,
     *,
-    missing: bool = False,
+    missing: bool,
 ) -> Feature:
     """A column as it is in the table: its range or its labels, not yet scaled, free to move.
 

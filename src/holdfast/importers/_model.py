@@ -253,8 +253,7 @@ class Model:
             A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
             columns are taken in the model's order.
         """
-        if isinstance(self.classifier, Scored):
-            self.check_numbers(X)
+        self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(self.with_unread(X), self.feature_names)
         table = X

@@ -18,9 +18,10 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from holdfast._forest import Forest
-from holdfast._trees import TreeEnsemble, Votes
+from holdfast._trees import Votes
 from holdfast.errors import UnsupportedModelError
-from holdfast.importers._tree_parts import Tree, bits, ensemble, forest_of
+from holdfast.importers._model import Model
+from holdfast.importers._tree_parts import Tree, bits, forest_of, tree_model
 
 
 def _tree(tree: Any, values: Any, output: int = 0) -> Tree:
@@ -135,16 +136,17 @@ READERS: dict[type, Callable[[Any], tuple[Forest, dict[str, Any]]]] = {
 }
 
 
-def read(model: Any, columns: tuple[str, ...] | None) -> TreeEnsemble:
-    """The trees of a fitted classifier."""
+def read(model: Any, columns: tuple[str, ...] | None, why: str) -> Model:
+    """The trees of a fitted classifier, and why it is no network."""
     forest, options = READERS[type(model)](model)
     labels = np.asarray(model.classes_).tolist()
     if len(labels) < 2:
         raise UnsupportedModelError(
             f"{type(model).__name__}: expected at least two classes, got {labels}"
         )
-    return ensemble(
+    return tree_model(
         Votes(forest, columns, **options),
         labels,
+        why=why,
         tie=1 if isinstance(model, GradientBoostingClassifier) else 0,
     )

@@ -93,26 +93,21 @@ def bits(words: Iterable[int]) -> frozenset[int]:
     )
 
 
-def tree_model(votes: Votes, labels: Sequence[Any], origin: Any = None) -> Model:
-    """The model of these trees, with what their votes say of columns and odds."""
-    trees = ensemble(votes, labels, origin=origin)
-    return Model(trees, feature_names=votes.columns, odds=votes.odds)
-
-
-def ensemble(
-    votes: Votes, labels: Sequence[Any], *, tie: int = 0, origin: Any = None
-) -> TreeEnsemble:
-    """The classifier of these trees; they read the caller's table where they know its columns."""
-    return TreeEnsemble(
+def tree_model(
+    votes: Votes, labels: Sequence[Any], origin: Any = None, *, tie: int = 0, why: str = ""
+) -> Model:
+    """The model of these trees, which read the caller's table where they know its columns."""
+    trees = TreeEnsemble(
         votes,
         tuple(labels),
         votes.columns,
         votes.forest.width,
-        why="trees are no network",
+        why=why or "trees are no network",
         raw=votes.columns is not None,
         tie=tie,
         origin=origin,
     )
+    return Model(trees, feature_names=votes.columns, odds=votes.odds)
 
 
 def half_band(probability: Callable[[float], float], kind: type) -> float:
