@@ -17,7 +17,7 @@ import numpy as np
 import holdfast as hf
 from holdfast._trees import Votes
 from holdfast.changes import Changes
-from holdfast.importers._tree_parts import Tree, ensemble, forest_of
+from holdfast.importers._tree_parts import Tree, forest_of, tree_model
 from reference import exact_logits
 
 Exact = list[Fraction]
@@ -258,7 +258,6 @@ def random_trees(rng: np.random.Generator, d: int, outputs: int) -> hf.TreeEnsem
         trees.append(
             Tree(
                 feature=np.append(rng.integers(0, d, 3), np.full(4, -1)),
-                cut=cut,
                 left=np.array([1, 3, 5, 0, 0, 0, 0]),
                 right=np.array([2, 4, 6, 0, 0, 0, 0]),
                 missing_left=rng.random(7) < 0.5,
@@ -268,7 +267,9 @@ def random_trees(rng: np.random.Generator, d: int, outputs: int) -> hf.TreeEnsem
             )
         )
     forest = forest_of(trees, rng.normal(size=outputs) * 0.3, d)
-    return ensemble(Votes(forest), range(max(2, outputs)), raw=False)
+    trees = tree_model(Votes(forest), range(max(2, outputs))).classifier
+    assert isinstance(trees, hf.TreeEnsemble)
+    return trees
 
 
 MODELS: dict[str, Callable[[np.random.Generator, int], Any]] = {

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 # What there is for each node.
 _NODES = (
-    "feature", "cut", "left", "right", "missing_left", "category", "values", "threshold",
+    "feature", "left", "right", "missing_left", "category", "values", "threshold",
 )  # fmt: skip
 # So many rows walk at once: with their columns they fit into the cache.
 _CHUNK = 4096
@@ -69,8 +70,6 @@ class Forest:
     ----------
     feature
         The column that a node asks about; -1 at a leaf.
-    cut
-        A row goes left where its number is at most this one.
     left, right
         The nodes below; -1 at a leaf.
     missing_left
@@ -88,7 +87,7 @@ class Forest:
     width
         How many columns there are.
     threshold
-        The numbers as the library has them, which `cut` stands for.
+        The numbers that nodes ask for, as the library has them.
     single
         Whether sums are kept in float32; else in float64.
     divisor
@@ -104,7 +103,6 @@ class Forest:
     """
 
     feature: Ints
-    cut: Floats
     left: Ints
     right: Ints
     missing_left: Bools
@@ -120,7 +118,7 @@ class Forest:
     divisor: float = 1.0
     ordered: bool = True
     zero: float = 0.0
-    missing: tuple[str, ...] = field(default=())
+    missing: tuple[str, ...] = ()
     compare: str = "float64 <="
 
     @property
@@ -132,6 +130,11 @@ class Forest:
     def n_outputs(self) -> int:
         """How many sums there are."""
         return int(self.base.size)
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where the nodes of each tree begin and end, where they stand side by side."""
+        return list(pairwise([*self.roots.tolist(), self.feature.size]))
 
     @cached_property
     def leaves(self) -> Bools:
@@ -190,16 +193,21 @@ class Forest:
         """Which nodes ask for a number."""
         return np.asarray(~self.leaves & (self.category < 0))
 
+    @cached_property
+    def cut(self) -> Floats:
+        """A row goes left at a node where its number is at most this one; infinite where none is asked for."""
+        return self.cuts(self.threshold)
+
     def changed(self, values: Floats, threshold: Floats) -> Forest:
         """The same trees with other leaves and thresholds."""
-        return replace(self, values=values, threshold=threshold, cut=self.cuts(threshold))
+        return replace(self, values=values, threshold=threshold)
 
     def with_constant(self, output: int, value: float) -> Forest:
         """One more tree, a single leaf, for one output."""
         leaf = np.zeros((1, self.values.shape[1]))
         leaf[0, output if self.vector else 0] = value
         add = {
-            "feature": -1, "cut": np.inf, "left": -1, "right": -1, "missing_left": False,
+            "feature": -1, "left": -1, "right": -1, "missing_left": False,
             "category": -1, "threshold": 0.0,
         }  # fmt: skip
         parts: dict[str, Any] = {
@@ -234,7 +242,7 @@ class Forest:
 
     def same_structure(self, other: Forest) -> bool:
         """Whether another forest differs in its leaves and thresholds alone."""
-        free = ("values", "threshold", "cut", "ordered")
+        free = ("values", "threshold", "ordered")
         return self.values.shape == other.values.shape and all(
             np.array_equal(getattr(self, part.name), getattr(other, part.name))
             for part in fields(self)
@@ -269,7 +277,7 @@ class Forest:
             cut = cut_below(thresholds, strict=strict)
         else:
             cut = np.nextafter(thresholds, -np.inf) if strict else thresholds
-        return np.where(self.numeric, cut, self.cut)
+        return np.where(self.numeric, cut, np.inf)
 
     def around(self, radii: Floats) -> tuple[Floats, Floats]:
         """The least and the greatest threshold that the library can hold within a radius of each node's, exactly."""
@@ -368,10 +376,10 @@ class Forest:
                 out[rows, tree] = nodes
         return out
 
-    def sums(self, X: Floats, values: Floats | None = None) -> Floats:
-        """What the leaves add up to as the library computes it, (n, outputs); with other `values` for the leaves."""
+    def sums(self, X: Floats) -> Floats:
+        """What the leaves add up to as the library computes it, (n, outputs)."""
         kind = np.float32 if self.single else np.float64
-        leaf = np.ascontiguousarray((self.values if values is None else values).astype(kind).T)
+        leaf = np.ascontiguousarray(self.values.astype(kind).T)
         out = np.empty((X.shape[0], self.n_outputs))
         for rows in _chunks(X.shape[0]):
             sums = np.empty((self.n_outputs, rows.stop - rows.start), dtype=kind)

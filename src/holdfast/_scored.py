@@ -117,7 +117,7 @@ class Scored(Classifier):
 
     def reading(self, decode: Callable[[Floats], pd.DataFrame] | None, width: int) -> Scored:
         """The same model, asked about points that stand for rows of a table."""
-        return replace(self, decode=decode, width=width)
+        return replace(self, decode=decode, width=width, known=None)
 
     def doubts(self, points: Floats, frame: pd.DataFrame, classes: Ints) -> list[str]:
         """Why a point's class, as its scores have it, does not hold for this row of the caller's table, or \"\"."""
@@ -152,8 +152,7 @@ class Scored(Classifier):
 
     def about(self, rows: pd.DataFrame) -> tuple[Scored, Floats]:
         """The same model, asked about these rows as they are: a point is the number of a row."""
-        own = replace(self, known=None)
-        numbered = own.reading(lambda numbers: rows.iloc[numbers[:, 0].astype(np.intp)], 1)
+        numbered = self.reading(lambda numbers: rows.iloc[numbers[:, 0].astype(np.intp)], 1)
         return numbered, np.arange(len(rows), dtype=np.float64)[:, None]
 
     def moved(self, by: Sequence[float], scores: float = 1.0) -> Scored:
@@ -366,11 +365,8 @@ class _Moved:
 
 
 def _came(scores: Floats) -> str:
-    finite = scores[~np.isnan(scores)] if scores.dtype.kind == "f" else scores
-    ends = f", from {finite.min():.4g} to {finite.max():.4g}" if finite.size else ""
-    missing = (
-        f", {math.prod(scores.shape) - finite.size} of them not a number"
-        if finite.size < scores.size
-        else ""
-    )
+    known = scores[~np.isnan(scores)]
+    ends = f", from {known.min():.4g} to {known.max():.4g}" if known.size else ""
+    gone = scores.size - known.size
+    missing = f", {gone} of them not a number" if gone else ""
     return f"shape {scores.shape}{ends}{missing}"

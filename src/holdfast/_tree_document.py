@@ -44,9 +44,6 @@ def tree_document(trees: TreeEnsemble) -> dict[str, Any]:
         raise UnsupportedModelError(
             "expected trees as they were trained, got some with a threshold in them"
         )
-    asks = forest.numeric
-    if not np.array_equal(forest.cut[asks], forest.cuts(forest.threshold)[asks]):
-        raise UnsupportedModelError("expected thresholds that say where rows go, got others")
     labels = [None if each is None else [_plain(label) for label in each] for each in votes.labels]
     return {
         "format": FORMAT,
@@ -56,7 +53,7 @@ def tree_document(trees: TreeEnsemble) -> dict[str, Any]:
         **{name: getattr(forest, name).tolist() for name in _LISTS},
         **{name: getattr(forest, name) for name in _PLAIN},
         # A leaf asks for nothing.
-        "threshold": [_number(t) for t in np.where(asks, forest.threshold, 0.0).tolist()],
+        "threshold": [_number(t) for t in np.where(forest.numeric, forest.threshold, 0.0).tolist()],
         "precision": 24 if forest.single else 53,
         "missing": list(forest.missing),
         "shares": votes.shares,
@@ -88,7 +85,6 @@ def of_tree_document(document: dict[str, Any]) -> TreeEnsemble:
         **lists,
         **plain,
         threshold=threshold,
-        cut=np.full(threshold.size, np.inf),
         width=width,
         single=document["precision"] == 24,
         ordered=reading["ordered"],
@@ -96,7 +92,7 @@ def of_tree_document(document: dict[str, Any]) -> TreeEnsemble:
     )
     columns = None if reading["columns"] is None else tuple(reading["columns"])
     votes = Votes(
-        forest=forest.changed(forest.values, threshold),
+        forest=forest,
         columns=columns,
         labels=tuple(None if each is None else tuple(each) for each in reading["labels"]),
         shares=document["shares"],

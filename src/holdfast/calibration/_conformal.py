@@ -41,7 +41,7 @@ from holdfast.changes._parameters import apart, flat, p_norm, part_ends
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import FeatureSpace
 from holdfast.importers import Model, load_model
-from holdfast.importers._preprocessing import same_preprocessing
+from holdfast.importers._model import same_preprocessing
 from holdfast.retraining import RetrainedModels, layer_distances
 from holdfast.retraining._result import SAME_PREPROCESSING, copies, leaf_moves
 from holdfast.verify._fingerprint import fingerprint

@@ -26,7 +26,7 @@ from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._wording import in_options
 from holdfast.errors import FileFormatError, InvalidInputError
-from holdfast.features._remarks import remark_on_rules
+from holdfast.features._checks import remark_on_rules
 from holdfast.importers import Model, read_model
 from holdfast.verify._fingerprint import leave_out
 

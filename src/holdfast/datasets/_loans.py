@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast._network import Floats
 from holdfast.errors import InvalidInputError
 
-Floats = NDArray[np.float64]
 Strings = NDArray[np.str_]
 
 EMPLOYMENT = ("permanent", "temporary", "self-employed", "unemployed", "retired")

@@ -137,8 +137,7 @@ def _download(download: Download, progress: bool | None) -> bytes:
             with progress_bar(download.file, total, wanted=progress, long=_BAR_FROM) as advance:
                 while chunk := answer.read(_CHUNK):
                     content += chunk
-                    if advance is not None:
-                        advance(len(chunk))
+                    advance(len(chunk))
     except HTTPError as error:
         error.close()
         raise DownloadError(

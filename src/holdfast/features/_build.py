@@ -130,7 +130,7 @@ def column_feature(
     kind: Kind | None,
     order: Sequence[Label] | None = None,
     *,
-    missing: bool = False,
+    missing: bool,
 ) -> Feature:
     """A column as it is in the table: its range or its labels, not yet scaled, free to move.
 
@@ -175,9 +175,7 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
         raise InvalidInputError(f"scale: expected one of {list(SCALES)}, got {scale!r}")
     if feature.kind in (Kind.CATEGORICAL, Kind.BINARY):
         return feature
-    if scale == "none":
-        return spanned(feature, numbers)
-    if scale == "minmax":
+    if scale != "none":
         shift, high = _ends(feature, numbers)
         width = high - shift
         if not np.isfinite(shift):
@@ -185,13 +183,11 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
                 f"column {feature.name!r}: a schema without 'min' and 'max' has no range to scale by; "
                 "add them, or pass scale='none'"
             )
-    else:
-        shift = float(numbers.mean())
-        width = float(numbers.std())
-    if not (np.isfinite(width) and width > 0.0):
-        width = 1.0
-    scaling = Scaling((("subtract", shift), ("divide", width)))
-    return spanned(replace(feature, scaling=scaling), numbers)
+        if scale == "standard":
+            shift, width = float(numbers.mean()), float(numbers.std())
+        width = width if 0.0 < width < np.inf else 1.0
+        feature = replace(feature, scaling=Scaling((("subtract", shift), ("divide", width))))
+    return spanned(feature, numbers)
 
 
 def spanned(feature: Feature, numbers: Floats) -> Feature:

@@ -118,7 +118,7 @@ def refuse_truth(series: pd.Series, name: Name) -> None:
 
 def column_codes(series: pd.Series, name: Name, categories: Sequence[Label]) -> Floats:
     """The position in `categories` of each of the column's labels."""
-    positions = dict(zip(categories, range(len(categories)), strict=True))
+    positions = {label: place for place, label in enumerate(categories)}
     # A short column is sooner looked up value by value than sorted out.
     codes, values = (
         (np.arange(len(series)), series.tolist()) if len(series) <= _SHORT else pd.factorize(series)

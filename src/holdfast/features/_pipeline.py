@@ -98,13 +98,11 @@ def features_from_pipeline(
         fills = {source.fill for source in mine.values() if source.fill in source.labels} - set(
             frame[name].dropna()
         )
-        stand_ins = [
-            (source.labels.index(fill),)
-            for source in mine.values()
-            for fill in fills
-            if source.labels
+        flags = [
+            i
+            for i, source in mine.items()
+            if source.flag or any(source.codes == (source.labels.index(fill),) for fill in fills)
         ]
-        flags = [i for i, source in mine.items() if source.flag or source.codes in stand_ins]
         own = [i for i in mine if i not in flags]
         if not own:
             raise InvalidInputError(

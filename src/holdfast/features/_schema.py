@@ -189,8 +189,8 @@ def schema_document(
     notes: Notes,
     *,
     name: str,
-    target: str | None = None,
-    auxiliary: Iterable[str] = (),
+    target: str | None,
+    auxiliary: Iterable[str],
 ) -> Document:
     """What goes into a schema file that people can edit: the columns of a space, each with its encoding, and others."""
     said = {entry["name"]: entry for entry in notes.to_list()}

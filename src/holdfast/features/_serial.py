@@ -43,13 +43,8 @@ def feature_from_dict(entry: Mapping[str, Any]) -> Feature:
         "kind": Kind(entry["kind"]),
         "direction": Direction(entry.get("direction", Direction.FREE)),
     }
-    for key, nothing in (
-        ("lower", -math.inf),
-        ("upper", math.inf),
-        ("step", None),
-        ("cost", 1.0),
-        ("span", 1.0),
-    ):
+    absent = {"lower": -math.inf, "upper": math.inf, "step": None, "cost": 1.0, "span": 1.0}
+    for key, nothing in absent.items():
         known[key] = nothing if entry.get(key) is None else float(entry[key])
     known["scaling"] = Scaling(_frozen(entry.get("scaling", ())))
     known["storage"] = Storage(**{key: _frozen(value) for key, value in storage.items()})

@@ -7,7 +7,7 @@ returns is, bit for bit, the encoding of that row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Unpack, cast
@@ -24,7 +24,12 @@ from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features import _describe as describe
 from holdfast.features._admissible import nearest, possible_codes, reach
 from holdfast.features._build import Encoding, Orders, features_from_frame
-from holdfast.features._checks import broken_constraints
+from holdfast.features._checks import (
+    Broken,
+    broken_constraints,
+    remark_on_labels,
+    remark_on_rules,
+)
 from holdfast.features._codec import RAW, Rows, Table, differs, repeated
 from holdfast.features._constraints import (
     NOTHING,
@@ -38,7 +43,6 @@ from holdfast.features._grid import VariableGrid
 from holdfast.features._kinds import Direction, Name, Ranks
 from holdfast.features._notes import Notes, ReasonCode
 from holdfast.features._pipeline import features_from_pipeline
-from holdfast.features._remarks import remark_on_labels, remark_on_rules
 from holdfast.features._repair import repair
 from holdfast.features._rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features._schema import Schema
@@ -386,10 +390,7 @@ class FeatureSpace(Shown):
                 whole = numbers[:, self._whole]
                 if (np.abs(numbers) < 2**53).all() and (np.rint(whole) == whole).all():
                     return numbers
-        numbers = np.empty((len(frame), len(self.features)))
-        for i, feature in enumerate(self.features):
-            numbers[:, i] = feature.numbers(frame[feature.name])
-        return numbers
+        return np.column_stack([f.numbers(frame[f.name]) for f in self.features])
 
     @cached_property
     def _only_numbers(self) -> bool:
@@ -428,9 +429,7 @@ class FeatureSpace(Shown):
             points = self.encode_numbers(numbers)
         else:
             points = self.check_points(table)
-            numbers = np.empty((points.shape[0], len(self.features)))
-            for i, feature in enumerate(self.features):
-                numbers[:, i] = feature.decode(points[:, feature.places])
+            numbers = np.column_stack([f.decode(points[:, f.places]) for f in self.features])
         return Rows(repeated(numbers, n_rows), repeated(points, n_rows))
 
     def points(self, table: Table, n_rows: int | None = None) -> Floats:
@@ -491,36 +490,39 @@ class FeatureSpace(Shown):
     def nearest_numbers(self, points: ArrayLike, own: Rows | None, *, directed: bool) -> Floats:
         """Column by column the admissible number nearest to what the points ask for."""
         asked = self.check_points(points)
-        numbers = np.empty((asked.shape[0], len(self.features)))
-        for i, feature in enumerate(self.features):
-            mine = None if own is None else own.numbers[:, i]
-            numbers[:, i] = nearest(
-                feature if directed else feature.free, asked[:, feature.places], mine
-            )
-        return numbers
+        owned: Any = [None] * len(self.features) if own is None else own.numbers.T
+        return np.column_stack(
+            [
+                nearest(feature if directed else feature.free, asked[:, feature.places], mine)
+                for feature, mine in zip(self.features, owned, strict=True)
+            ]
+        )
 
     # ------------------------------------------------------------------ a table held against its factuals
 
     def violations(self, table: Table, factuals: Table) -> list[list[str]]:
         """For each row the constraints it breaks, as sentences: "age is immutable: 40 -> 41"."""
-        rows, own = self.rows_beside(table, factuals)
-        sentences: list[list[str]] = [[] for _ in rows.numbers]
-        for mask, message in broken_constraints(
-            self.features, self.bound_rules, rows, own, raw=isinstance(table, RAW)
-        ):
+        n, broken = self._broken(table, factuals)
+        sentences: list[list[str]] = [[] for _ in range(n)]
+        for mask, message in broken:
             for row in np.flatnonzero(mask).tolist():
                 sentences[row].append(message(row))
         return sentences
 
     def satisfied(self, table: Table, factuals: Table) -> Bools:
         """Whether each row obeys every constraint, exactly; a point also has to be the encoding of some row."""
-        rows, own = self.rows_beside(table, factuals)
-        fine = np.ones(rows.numbers.shape[0], dtype=np.bool_)
-        for mask, _ in broken_constraints(
-            self.features, self.bound_rules, rows, own, raw=isinstance(table, RAW)
-        ):
+        n, broken = self._broken(table, factuals)
+        fine = np.ones(n, dtype=np.bool_)
+        for mask, _ in broken:
             fine &= ~mask
         return fine
+
+    def _broken(self, table: Table, factuals: Table) -> tuple[int, Iterator[Broken]]:
+        """How many rows there are, and each constraint with those that break it."""
+        rows, own = self.rows_beside(table, factuals)
+        raw = isinstance(table, RAW)
+        broken = broken_constraints(self.features, self.bound_rules, rows, own, raw=raw)
+        return len(rows.points), broken
 
     def cost_l1(self, table: Table, factuals: Table) -> Floats:
         """The mean change over the model's variables, in units of each column's range, times its column's weight.

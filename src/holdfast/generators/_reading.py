@@ -14,8 +14,8 @@ from holdfast._network import Network
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace, Kind
+from holdfast.features._checks import remark_on_people, remark_on_units
 from holdfast.features._columns import Storage
-from holdfast.features._remarks import remark_on_people, remark_on_units
 from holdfast.generators._base import Generator, Task
 from holdfast.importers import Model, load_model
 from holdfast.verify._deciders import decider_for

@@ -15,11 +15,10 @@ from typing import Any
 import catboost
 import numpy as np
 
-from holdfast._forest import cut_below
 from holdfast._trees import Votes
 from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
 from holdfast.importers._model import Model
-from holdfast.importers._tree_parts import Tree, ensemble, forest_of
+from holdfast.importers._tree_parts import Tree, forest_of, tree_model
 
 _BINARY = ("Logloss", "CrossEntropy")
 _SEVERAL = ("MultiClass", "MultiClassOneVsAll")
@@ -83,10 +82,8 @@ def import_model(model: Any) -> Model:
         # What is added at last, or multiplied, is so in another order than here.
         ordered=scale == 1.0 and not base.any(),
     )
-    odds = loss != "MultiClassOneVsAll"
     # It decides by its margins, not by probabilities: no two of them tie that differ.
-    votes = Votes(forest, columns, odds=odds)
-    return Model(ensemble(votes, labels, raw=columns is not None), feature_names=columns, odds=odds)
+    return tree_model(Votes(forest, columns, odds=loss != "MultiClassOneVsAll"), labels)
 
 
 def _document(model: Any) -> dict[str, Any]:
@@ -129,7 +126,6 @@ def _trees(document: dict[str, Any], values: Any, scale: float, ways: list[bool]
         numbers[leaf] = said * scale
         yield Tree(
             feature=feature,
-            cut=np.where(feature < 0, np.inf, cut_below(border, strict=False)),
             left=left,
             right=right,
             missing_left=~np.array(ways)[np.maximum(feature, 0)],
@@ -166,7 +162,7 @@ def _symmetric(tree: dict[str, Any]) -> tuple[Any, ...]:
 
 def _grown(tree: dict[str, Any]) -> tuple[Any, ...]:
     """A tree of nodes in each other, the left one before the right one."""
-    nodes: list[list[float]] = []
+    nodes: list[list[Any]] = []
     said = []
 
     def add(node: dict[str, Any]) -> int:
@@ -181,4 +177,4 @@ def _grown(tree: dict[str, Any]) -> tuple[Any, ...]:
 
     add(tree)
     feature, border, left, right = (np.array(part) for part in zip(*nodes, strict=True))
-    return feature.astype(int), border, left.astype(int), right.astype(int), np.array(said)
+    return feature, border, left, right, np.array(said)

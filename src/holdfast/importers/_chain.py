@@ -29,7 +29,6 @@ SINGLE, DOUBLE = 1, 11
 class Affine:
     """One layer: weight (out, in), and a bias unless none has been seen yet."""
 
-    name: str
     weight: Floats
     bias: Floats | None
     source: object
@@ -97,7 +96,7 @@ class Chain:
             _, scale, shift = self.folding
             vector = matrix @ shift + (0.0 if vector is None else vector)
             matrix = matrix * scale
-        layer = Affine(name, matrix, vector, source)
+        layer = Affine(matrix, vector, source)
         before = (("relu" if self.rectified else "identity"),) if self.affines else ()
         return replace(
             self,

@@ -17,7 +17,7 @@ from interpret.glassbox import ExplainableBoostingClassifier
 from holdfast._trees import Votes
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.importers._model import Model
-from holdfast.importers._tree_parts import Tree, ensemble, forest_of
+from holdfast.importers._tree_parts import Tree, forest_of, tree_model
 
 _LINKS = ("logit", "mlogit")
 # Larger tables of terms are not written as trees.
@@ -58,8 +58,7 @@ def import_model(model: Any) -> Model:
         for features, scores in zip(model.term_features_, model.term_scores_, strict=True)
     ]
     forest = forest_of(trees, base, len(names), compare="float64 <")
-    votes = Votes(forest, columns, tuple(categories))
-    return Model(ensemble(votes, labels, raw=columns is not None), feature_names=columns)
+    return tree_model(Votes(forest, columns, tuple(categories)), labels)
 
 
 def _categories(model: Any, column: int) -> tuple[str, ...] | None:
@@ -101,7 +100,6 @@ class _Term:
         feature, cut, left, right = (np.array(part) for part in zip(*self.nodes, strict=True))
         return Tree(
             feature=feature,
-            cut=np.where(feature < 0, np.inf, np.nextafter(cut, -np.inf)),
             left=left,
             right=right,
             missing_left=np.zeros(feature.size, dtype=np.bool_),

@@ -17,10 +17,11 @@ from holdfast.importers._model import Model
 from holdfast.importers._tree_parts import (
     Origin,
     Tree,
+    bits,
     double_sigmoid,
-    ensemble,
     forest_of,
     half_band,
+    tree_model,
 )
 
 # What LightGBM takes for 0, a float32 of theirs.
@@ -112,11 +113,7 @@ def _model(booster: Any, labels: Any) -> Model:
         # Probabilities of margins that are as near as this may be equal: exp, a sum and a division, rounded each.
         else 1e-15,
     )
-    return Model(
-        ensemble(votes, labels, raw=names is not None, origin=Origin("lightgbm", text)),
-        feature_names=names,
-        odds=steep == 1.0,
-    )
+    return tree_model(votes, labels, Origin("lightgbm", text))
 
 
 def _facts(block: str) -> dict[str, str]:
@@ -152,13 +149,7 @@ def _tree(facts: dict[str, str], output: int, kinds: list[str | None]) -> Tree:
         column = int(feature[node])
         if categorical[node]:
             part = words[bounds[int(number[node])] : bounds[int(number[node]) + 1]].tolist()
-            codes = frozenset(
-                32 * place + bit
-                for place, word in enumerate(part)
-                for bit in range(32)
-                if word >> bit & 1
-            )
-            sets.append((node, codes, False, None))
+            sets.append((node, bits(part), False, None))
             # A gap is no category and goes right, whatever the tree says of it.
             how = "nan"
             default_left[node] = False
@@ -170,7 +161,6 @@ def _tree(facts: dict[str, str], output: int, kinds: list[str | None]) -> Tree:
     pad = np.zeros(leaves.size)
     return Tree(
         feature=np.concatenate([feature, np.full(leaves.size, -1)]),
-        cut=np.concatenate([number, pad + np.inf]),
         left=np.concatenate([below["left"], pad]),
         right=np.concatenate([below["right"], pad]),
         missing_left=np.concatenate([default_left, pad > 0]),

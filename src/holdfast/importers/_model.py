@@ -14,7 +14,7 @@ from holdfast._classifier import Classifier
 from holdfast._given import given_array, given_floats, given_number, row_words
 from holdfast._network import Floats, Network
 from holdfast._scored import Scored
-from holdfast._trees import TreeEnsemble
+from holdfast._trees import TreeEnsemble, steps_digest
 from holdfast.errors import HoldfastError, InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.features._space import Decoder
@@ -178,20 +178,24 @@ class Model:
             return replace(self, decode=decode)
         names = tuple(map(str, space.names))
         encoded = not scored.raw or (scored.columns == space.variables != names)
-        if encoded and scored.width not in (None, space.n_variables):
-            raise InvalidInputError(
-                f"space: expected one with the {scored.width} variables of a model that was fitted on an array, got "
-                f"{space.n_variables}; a model that was fitted on a table with column names reads the table itself"
-            )
-        if encoded and isinstance(scored, TreeEnsemble):
-            _check_scale(scored, space)
-        gone = () if encoded else self.unread.difference(names)
-        columns = scored.columns and tuple(name for name in scored.columns if name not in gone)
-        missing = [] if encoded else [name for name in columns or () if name not in names]
-        if missing:
-            raise InvalidInputError(
-                f"space: expected the model's column {missing[0]!r}, got {list(names)}"
-            )
+        columns = scored.columns
+        if encoded:
+            if scored.width not in (None, space.n_variables):
+                raise InvalidInputError(
+                    f"space: expected one with the {scored.width} variables of a model that was fitted on an array, "
+                    f"got {space.n_variables}; a model that was fitted on a table with column names reads the table "
+                    "itself"
+                )
+            if isinstance(scored, TreeEnsemble):
+                _check_scale(scored, space)
+        elif columns is not None:
+            # What preprocessing drops may be missing.
+            columns = tuple(name for name in columns if name in names or name not in self.unread)
+            missing = [name for name in columns if name not in names]
+            if missing:
+                raise InvalidInputError(
+                    f"space: expected the model's column {missing[0]!r}, got {list(names)}"
+                )
         reads: dict[str, Any] = {
             "decode": None if encoded else decode,
             "width": space.n_variables,
@@ -249,8 +253,7 @@ class Model:
             A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
             columns are taken in the model's order.
         """
-        if isinstance(self.classifier, Scored):
-            self.check_numbers(X)
+        self.check_numbers(X)
         if self.feature_names is not None and hasattr(X, "columns"):
             X = _in_order(self.with_unread(X), self.feature_names)
         table = X
@@ -274,6 +277,38 @@ class Model:
             points = given_floats(points, "X")
             _refuse_gaps(table, points)
         return self.classifier.check_points(points)
+
+
+def same_preprocessing(a: Model, b: Model) -> bool:
+    """Whether both bring a raw table into their variables alike: the same steps, fitted to the same numbers.
+
+    Behind a scaler that was fitted anew every parameter means something else, and a distance between parameters says
+    nothing about what the models do. Two copies are compared by the hash of all that was fitted; steps that have no
+    hash, such as code of others, count as different.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from holdfast.importers import load_model
+    >>> today, refitted = (
+    ...     load_model(make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, [0, 0, 1]))
+    ...     for rows in ([[1.0], [2.0], [3.0]], [[1.0], [2.0], [4.0]])
+    ... )
+    >>> same_preprocessing(today, today), same_preprocessing(today, refitted)
+    (True, False)
+    """
+    if (
+        a.feature_names is not None
+        and b.feature_names is not None
+        and a.feature_names != b.feature_names
+    ):
+        return False
+    if a.preprocess == b.preprocess:
+        return True
+    digest = steps_digest(a.preprocess)
+    return digest is not None and digest == steps_digest(b.preprocess)
 
 
 def _refuse_gaps(table: pd.DataFrame, points: Floats) -> None:

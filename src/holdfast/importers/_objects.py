@@ -61,12 +61,7 @@ def import_object(model: Any) -> Model:
                 imported: Model = import_module(reader).import_model(model)
             except UnsupportedModelError as why:
                 return _by_its_scores(model, why)
-            trees = imported.classifier
-            return (
-                _with_its_word(model, imported, trees)
-                if isinstance(trees, TreeEnsemble)
-                else imported
-            )
+            return _with_its_word(model, imported)
     if inspect.isroutine(model):
         return Model(scored(model))
     came = (
@@ -77,9 +72,12 @@ def import_object(model: Any) -> Model:
     return _by_its_scores(model, UnsupportedModelError(f"{EXPECTED}; got {came}"))
 
 
-def _with_its_word(model: Any, imported: Model, trees: TreeEnsemble) -> Model:
-    """Trees beside the prediction of the model that they were read from."""
-    if imported.threshold or imported.calibration or not hasattr(model, "classes_"):
+def _with_its_word(model: Any, imported: Model) -> Model:
+    """Trees next to the prediction of the model that they were read from; any other model as it is."""
+    trees = imported.classifier
+    if not isinstance(trees, TreeEnsemble) or not hasattr(model, "classes_"):
+        return imported
+    if imported.threshold or imported.calibration:
         return imported
     array = trees.columns is None and trees.score.before is None
     own = Scoring(model, "predict", array=array)

@@ -17,9 +17,9 @@ from holdfast._files import Place
 from holdfast.errors import FileFormatError, MissingExtraError, UnsupportedModelError
 from holdfast.importers._chain import Chain, ancestors
 from holdfast.importers._model import Model, qualified_name
-from holdfast.importers._onnx_leaves import Grown
 from holdfast.importers._onnx_operators import OPERATORS, AfterScores, Node, Value
 from holdfast.importers._onnx_trees import OPERATORS as TREES
+from holdfast.importers._onnx_trees import Grown
 
 try:
     import onnx
@@ -119,7 +119,7 @@ def _tensors(proto: Any) -> list[Any]:
 def _model(graph: Any) -> Model:
     chain = _classifier(graph)
     if isinstance(chain, Grown):
-        return Model(chain.trees(), odds=chain.odds)
+        return chain.model()
     return Model(chain.network())
 
 

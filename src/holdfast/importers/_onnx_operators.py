@@ -65,6 +65,14 @@ class Node(Operation):
             raise self.refused(f"expected input {position} to be a matrix of weights")
         return value
 
+    def transform(self) -> bytes:
+        """What it does to the scores at last."""
+        transform: bytes = self.attributes.get("post_transform", b"NONE")
+        if transform not in (b"NONE", b"LOGISTIC", b"SOFTMAX"):
+            came = transform.decode(errors="replace")
+            raise self.refused(f"expected post_transform NONE, LOGISTIC or SOFTMAX, got {came}")
+        return transform
+
     def axis(self, default: int) -> int:
         """Which axis it works along: none but the columns."""
         axis: int = self.attributes.get("axis", default)
@@ -186,10 +194,7 @@ def _transpose(node: Node) -> Values:
 
 def _linear_classifier(node: Node) -> tuple[AfterScores, AfterScores]:
     """Rows of coefficients, one for each class; for two classes often w and -w, which is the one logit w."""
-    transform = node.attributes.get("post_transform", b"NONE")
-    if transform not in (b"NONE", b"LOGISTIC", b"SOFTMAX"):
-        came = transform.decode(errors="replace")
-        raise node.refused(f"expected post_transform NONE, LOGISTIC or SOFTMAX, got {came}")
+    transform = node.transform()
     classes = class_labels(node, "classlabels_ints")
     biases = np.array(node.attributes.get("intercepts") or [0.0] * len(classes), dtype=np.float64)
     coefficients = np.array(node.attributes["coefficients"], dtype=np.float64)

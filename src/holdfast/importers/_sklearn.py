@@ -120,11 +120,7 @@ def _trees_behind(transformers: tuple[Any, ...], model: Model) -> Model:
     steps = tuple(
         step
         for part in transformers
-        for step in (
-            [step for _, step in part.steps if step not in _PASSTHROUGH]
-            if isinstance(part, Pipeline)
-            else [part]
-        )
+        for step in ([one for _, one in part.steps] if isinstance(part, Pipeline) else [part])
         if hasattr(step, "transform")
     )
     names = column_names(transformers[0])
@@ -145,9 +141,7 @@ def _classified(estimator: Any) -> Model:
     """A classifier alone."""
     if type(estimator) in _sklearn_trees.READERS:
         _check_fitted(estimator)
-        names = column_names(estimator)
-        trees = replace(_sklearn_trees.read(estimator, names), why=_no_network(estimator))
-        return Model(trees, feature_names=names)
+        return _sklearn_trees.read(estimator, column_names(estimator), _no_network(estimator))
     for base in type(estimator).__mro__:
         reader = TREES.get(base.__module__.partition(".")[0])
         if reader is not None:

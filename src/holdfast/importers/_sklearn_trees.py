@@ -17,10 +17,11 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
-from holdfast._forest import Forest, cut_below
-from holdfast._trees import TreeEnsemble, Votes
+from holdfast._forest import Forest
+from holdfast._trees import Votes
 from holdfast.errors import UnsupportedModelError
-from holdfast.importers._tree_parts import Tree, ensemble, forest_of
+from holdfast.importers._model import Model
+from holdfast.importers._tree_parts import Tree, bits, forest_of, tree_model
 
 
 def _tree(tree: Any, values: Any, output: int = 0) -> Tree:
@@ -28,10 +29,9 @@ def _tree(tree: Any, values: Any, output: int = 0) -> Tree:
     missing = getattr(tree, "missing_go_to_left", np.zeros(leaf.size))
     return Tree(
         feature=np.where(leaf, -1, tree.feature),
-        cut=np.where(leaf, np.inf, cut_below(tree.threshold, strict=False)),
         left=tree.children_left,
         right=tree.children_right,
-        missing_left=np.asarray(missing, dtype=np.bool_),
+        missing_left=missing,
         values=np.where(leaf[:, None], values, 0.0),
         threshold=tree.threshold,
         output=output,
@@ -111,19 +111,12 @@ def _histogram_tree(tree: Any, order: Any, known: list[Any], output: int) -> Tre
     sets = []
     for node in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~leaf).tolist():
         words = tree.raw_left_cat_bitsets[nodes["bitset_idx"][node]].tolist()
-        codes = frozenset(
-            32 * place + bit
-            for place, word in enumerate(words)
-            for bit in range(32)
-            if word >> bit & 1
-        )
         # A code that the column never had counts as missing.
-        sets.append((node, codes, bool(missing[node]), known[feature[node]]))
+        sets.append((node, bits(words), bool(missing[node]), known[feature[node]]))
     return Tree(
         feature=feature,
-        cut=np.where(leaf, np.inf, nodes["num_threshold"]),
-        left=nodes["left"].astype(np.int64),
-        right=nodes["right"].astype(np.int64),
+        left=nodes["left"],
+        right=nodes["right"],
         missing_left=missing,
         values=np.where(leaf, nodes["value"], 0.0),
         threshold=nodes["num_threshold"],
@@ -143,17 +136,17 @@ READERS: dict[type, Callable[[Any], tuple[Forest, dict[str, Any]]]] = {
 }
 
 
-def read(model: Any, columns: tuple[str, ...] | None) -> TreeEnsemble:
-    """The trees of a fitted classifier."""
+def read(model: Any, columns: tuple[str, ...] | None, why: str) -> Model:
+    """The trees of a fitted classifier, and why it is no network."""
     forest, options = READERS[type(model)](model)
     labels = np.asarray(model.classes_).tolist()
     if len(labels) < 2:
         raise UnsupportedModelError(
             f"{type(model).__name__}: expected at least two classes, got {labels}"
         )
-    return ensemble(
+    return tree_model(
         Votes(forest, columns, **options),
         labels,
-        raw=columns is not None,
+        why=why,
         tie=1 if isinstance(model, GradientBoostingClassifier) else 0,
     )

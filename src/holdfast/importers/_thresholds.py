@@ -46,26 +46,17 @@ def _several(threshold: Any, classifier: Classifier) -> Threshold:
     labels = classifier.classes.tolist()
     if given_number(threshold) == HALF:
         return HALF
-    given = (
-        [threshold.get(label) for label in labels] if isinstance(threshold, Mapping) else threshold
-    )
-    unknown = (
-        [label for label in threshold if label not in labels]
-        if isinstance(threshold, Mapping)
-        else []
-    )
-    numbers = (
-        [given_number(part) for part in given] if isinstance(given, Sequence | np.ndarray) else []
-    )
-    if (
-        unknown
-        or len(numbers) != len(labels)
-        or not all(n is not None and 0.0 < n < 1.0 for n in numbers)
-    ):
+    given, unknown = threshold, False
+    if isinstance(threshold, Mapping):
+        given = [threshold.get(label) for label in labels]
+        unknown = any(label not in labels for label in threshold)
+    parts = given if isinstance(given, Sequence | np.ndarray) else []
+    numbers = tuple(given_number(part) or 0.0 for part in parts)
+    if unknown or len(numbers) != len(labels) or not all(0.0 < n < 1.0 for n in numbers):
         raise InvalidInputError(
             f"threshold: expected a probability for each of the classes {labels}, between 0 and 1, got {threshold!r}"
         )
-    return tuple(float(number) for number in numbers if number is not None)
+    return numbers
 
 
 def logit(threshold: float) -> float:

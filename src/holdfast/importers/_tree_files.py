@@ -39,8 +39,7 @@ def _xgboost(forest: Forest, document: dict[str, Any], path: Path) -> None:
     booster = document["learner"]["gradient_booster"]
     model = booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
     trees = []
-    ends = [*forest.roots.tolist()[1:], forest.feature.size]
-    for number, (begin, end) in enumerate(zip(forest.roots.tolist(), ends, strict=True)):
+    for number, (begin, end) in enumerate(forest.spans):
         numbers = np.where(
             forest.leaves[begin:end], forest.values[begin:end, 0], forest.threshold[begin:end]
         )
@@ -91,8 +90,7 @@ def _lightgbm(forest: Forest, text: str, path: Path) -> None:
     # Sizes of blocks would be others now; LightGBM goes without them.
     head = re.sub(r"\ntree_sizes=[^\n]*", "", head)
     written: list[str] = []
-    ends = [*forest.roots.tolist()[1:], forest.feature.size]
-    for number, (begin, stop) in enumerate(zip(forest.roots.tolist(), ends, strict=True)):
+    for number, (begin, stop) in enumerate(forest.spans):
         leaves = forest.leaves[begin:stop]
         values = forest.values[begin:stop, 0][leaves]
         if number >= len(blocks):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast._forest import Forest
 from holdfast._trees import TreeEnsemble, Votes
+from holdfast.importers._model import Model
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,6 @@ class Tree:
     """One tree: its nodes from 0 on, the first is the root; a leaf has the feature -1."""
 
     feature: NDArray[Any]
-    cut: NDArray[Any]
     left: NDArray[Any]
     right: NDArray[Any]
     missing_left: NDArray[Any]
@@ -69,7 +69,6 @@ def forest_of(trees: Sequence[Tree], base: Any, width: int, **options: Any) -> F
         table[row, list(codes)] = True
     return Forest(
         feature=feature,
-        cut=joined("cut", np.float64),
         left=below["left"],
         right=below["right"],
         missing_left=joined("missing_left", np.bool_),
@@ -87,25 +86,28 @@ def forest_of(trees: Sequence[Tree], base: Any, width: int, **options: Any) -> F
     )
 
 
-def ensemble(
-    votes: Votes,
-    labels: Sequence[Any],
-    *,
-    tie: int = 0,
-    raw: bool = True,
-    origin: Any = None,
-) -> TreeEnsemble:
-    """The model of these trees."""
-    return TreeEnsemble(
+def bits(words: Iterable[int]) -> frozenset[int]:
+    """The codes in a set of theirs that is written as words of 32 bits."""
+    return frozenset(
+        32 * place + bit for place, word in enumerate(words) for bit in range(32) if word >> bit & 1
+    )
+
+
+def tree_model(
+    votes: Votes, labels: Sequence[Any], origin: Any = None, *, tie: int = 0, why: str = ""
+) -> Model:
+    """The model of these trees, which read the caller's table where they know its columns."""
+    trees = TreeEnsemble(
         votes,
         tuple(labels),
         votes.columns,
-        votes.forest.width if votes.columns is None else len(votes.columns),
-        why="trees are no network",
-        raw=raw,
+        votes.forest.width,
+        why=why or "trees are no network",
+        raw=votes.columns is not None,
         tie=tie,
         origin=origin,
     )
+    return Model(trees, feature_names=votes.columns, odds=votes.odds)
 
 
 def half_band(probability: Callable[[float], float], kind: type) -> float:

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import xgboost
 
-from holdfast._forest import cut_below
 from holdfast._trees import Votes
 from holdfast.errors import FileFormatError, InvalidInputError, UnsupportedModelError
 from holdfast.importers._model import Model
-from holdfast.importers._tree_parts import Origin, Tree, ensemble, forest_of, half_band
+from holdfast.importers._tree_parts import Origin, Tree, forest_of, half_band, tree_model
 
 _OBJECTIVES = (
     "binary:logistic",
@@ -31,12 +30,11 @@ _OBJECTIVES = (
 def read_file(path: Path) -> Any:
     """The booster in a file; as a classifier where scikit-learn's interface wrote it."""
     try:
-        booster = xgboost.Booster(model_file=str(path))
+        return xgboost.Booster(model_file=str(path))
     except (xgboost.core.XGBoostError, ValueError) as error:
         raise FileFormatError(
             f"{path}: expected a model of XGBoost, got a file that it cannot load: {str(error).splitlines()[0]}"
         ) from error
-    return booster
 
 
 def import_model(model: Any) -> Model:
@@ -47,13 +45,8 @@ def import_model(model: Any) -> Model:
         raise UnsupportedModelError(
             f"{type(model).__name__} is not supported: expected an XGBClassifier or a Booster"
         )
-    return _model(model, used=_used(model))
-
-
-def _used(booster: Any) -> int | None:
-    """How many rounds a classifier of scikit-learn's interface uses, where it wrote the booster."""
-    best = booster.attr("best_iteration") if booster.attr("scikit_learn") else None
-    return None if best is None else int(best) + 1
+    # Where scikit-learn's interface wrote the booster, it predicts as the classifier does.
+    return _model(model, best=bool(model.attr("scikit_learn")))
 
 
 def _classifier(model: Any) -> Model:
@@ -69,15 +62,11 @@ def _classifier(model: Any) -> Model:
         )
     if np.ndim(model.n_classes_) or getattr(model, "n_classes_", 2) < 2:
         raise UnsupportedModelError("XGBClassifier: expected one label of two or more classes")
-    # Its predictions end at the best round wherever one is known, however it came to be known.
-    best = booster.attr("best_iteration")
-    used = None if best is None else int(best) + 1
-    return _model(booster, labels=model.classes_.tolist(), classifier=model, used=used)
+    return _model(booster, model.classes_.tolist(), best=True)
 
 
-def _model(
-    booster: Any, labels: Any = None, classifier: Any = None, used: int | None = None
-) -> Model:
+def _model(booster: Any, labels: Any = None, *, best: bool) -> Model:
+    """The model with these labels; `best` ends it at the best round wherever one is known, however it came to be."""
     document = json.loads(bytes(booster.save_raw("json")))
     learner = document["learner"]
     objective, parameters = learner["objective"]["name"], learner["learner_model_param"]
@@ -85,7 +74,7 @@ def _model(
         raise UnsupportedModelError(
             f"XGBoost's {objective} is not supported: expected one of {', '.join(_OBJECTIVES)}"
         )
-    if objective == "binary:logitraw" and classifier is not None:
+    if objective == "binary:logitraw" and labels is not None:
         raise UnsupportedModelError(
             "XGBClassifier(objective='binary:logitraw') predicts class 1 from a margin of 0.5 on; pass its booster, "
             "whose margin is 0 between the classes"
@@ -101,13 +90,14 @@ def _model(
     names = tuple(learner.get("feature_names") or ()) or None
     model, weights = _gbtree(learner["gradient_booster"])
     width, cats = int(parameters["num_feature"]), model.get("cats", {})
-    base = _base(document, k)
+    base = _base(document, model, k)
     trees = [
         _tree(one, int(output), weight, base[int(output)])
         for one, output, weight in zip(model["trees"], model["tree_info"], weights, strict=True)
     ]
-    if used is not None:
-        trees = trees[: model["iteration_indptr"][used]]
+    last = booster.attr("best_iteration") if best else None
+    if last is not None:
+        trees = trees[: model["iteration_indptr"][int(last) + 1]]
     forest = forest_of(trees, base, width, single=True, compare="float32 <")
     votes = Votes(
         forest,
@@ -116,16 +106,7 @@ def _model(
         band=_band(objective),
         odds=objective != "binary:hinge",
     )
-    return Model(
-        ensemble(
-            votes,
-            labels,
-            raw=names is not None,
-            origin=Origin("xgboost", document),
-        ),
-        feature_names=names,
-        odds=objective != "binary:hinge",
-    )
+    return tree_model(votes, labels, Origin("xgboost", document))
 
 
 def _gbtree(booster: dict[str, Any]) -> tuple[dict[str, Any], list[float | None]]:
@@ -165,24 +146,20 @@ def _tree(tree: dict[str, Any], output: int, weight: float | None, base: Any) ->
         start = np.float32(base)
         values = ((start + values) - start) * np.float32(weight)
     return Tree(
-        feature=np.where(leaf, -1, np.array(tree["split_indices"], dtype=np.int64)),
-        cut=np.where(leaf, np.inf, cut_below(numbers, strict=True)),
+        feature=np.where(leaf, -1, tree["split_indices"]),
         left=left,
-        right=np.array(tree["right_children"], dtype=np.int64),
-        missing_left=np.array(tree["default_left"], dtype=np.bool_),
-        values=np.where(leaf, values, 0.0).astype(np.float64),
+        right=np.array(tree["right_children"]),
+        missing_left=np.array(tree["default_left"]),
+        values=np.where(leaf, values, 0.0),
         threshold=numbers,
         output=output,
         sets=tuple(sets),
     )
 
 
-def _base(document: dict[str, Any], k: int) -> Any:
+def _base(document: dict[str, Any], model: dict[str, Any], k: int) -> Any:
     """What the library starts its sums with: the margin of a model whose only tree adds 0."""
     learner = dict(document["learner"], attributes={})
-    booster = learner["gradient_booster"]
-    inner = booster["gbtree"] if booster["name"] == "dart" else booster
-    model = inner["model"]
     first = model["trees"][0]
     nothing = dict(
         model,
@@ -204,18 +181,16 @@ def _labels(cats: dict[str, Any], width: int) -> tuple[tuple[Any, ...] | None, .
     """The categories of each column in the order of their codes, where the model holds them."""
     labels: list[tuple[Any, ...] | None] = []
     for part in cats.get("enc", []):
+        words = part["values"]
         if "offsets" in part:
-            text = bytes(value & 255 for value in part["values"])
-            ends = part["offsets"]
+            text = bytes(value & 255 for value in words)
             try:
-                words = [text[a:b].decode() for a, b in pairwise(ends)]
+                words = [text[a:b].decode() for a, b in pairwise(part["offsets"])]
             except UnicodeDecodeError as error:
                 raise UnsupportedModelError(
                     "XGBoost: expected the names of categories in ASCII, got others, which it cuts short"
                 ) from error
-            labels.append(tuple(words) or None)
-        else:
-            labels.append(tuple(part["values"]) or None)
+        labels.append(tuple(words) or None)
     return tuple(labels) if any(labels) and len(labels) == width else ()
 
 

@@ -33,7 +33,7 @@ from holdfast.changes import parameter_distance
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
 from holdfast.importers import Model, load_model
-from holdfast.importers._preprocessing import same_preprocessing
+from holdfast.importers._model import same_preprocessing
 from holdfast.promises._kept_share import KeptShare, kept_share
 from holdfast.promises._ledger import Ledger
 

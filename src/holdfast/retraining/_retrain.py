@@ -20,7 +20,7 @@ from holdfast._scored import Scored
 from holdfast.errors import InvalidInputError, UnsupportedModelError
 from holdfast.features import FeatureSpace
 from holdfast.importers import Model, load_model
-from holdfast.importers._preprocessing import same_preprocessing
+from holdfast.importers._model import same_preprocessing
 from holdfast.retraining._result import SOME, RetrainedModels
 from holdfast.retraining._trainers import (
     WAYS,

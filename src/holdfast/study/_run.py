@@ -30,6 +30,8 @@ from holdfast.study._survival import Asked, Survival, fates
 from holdfast.study._tables import read_tables
 
 T = TypeVar("T")
+# What was asked.
+_ASKED = ["dataset", "model", "seed", "method", "delta_label", "delta"]
 # What a row has where there is nothing to say.
 _BLANK = {
     "delta_label": "",
@@ -290,38 +292,25 @@ def _run_method(
             verdicts[name], reused = judged
             outcome.counts["verdicts", reused] += 1
             outcome.rows.append(certified | cell.summary() | verdict_shares(verdicts[name]))
-        keys = {
-            name: asked[name]
-            for name in ("dataset", "model", "seed", "method", "delta_label", "delta")
-        }
+        keys = {name: asked[name] for name in _ASKED}
         outcome.details.append(cell_frame(situation, cell, verdicts).assign(**keys))
         outcome.asked.append((keys, cell, changes))
 
 
 def _gather(outcomes: Sequence[SituationOutcome], store: StudyStore) -> BenchmarkResult:
     """All outcomes as frames, always with the same columns."""
-    keys = [
-        "dataset",
-        "model",
-        "seed",
-        "method",
-        "delta_label",
-        "delta",
-        "verified_label",
-        "verified_delta",
-    ]
+    keys = [*_ASKED, "verified_label", "verified_delta"]
     results = pd.DataFrame(
         [row for outcome in outcomes for row in outcome.rows], columns=[*keys, *METRICS, "error"]
     )
-    first = keys[:6]
     counts = sum((outcome.counts for outcome in outcomes), Counter())
     details = [frame for outcome in outcomes for frame in outcome.details]
-    people = pd.concat(details, ignore_index=True) if details else pd.DataFrame(columns=first)
+    people = pd.concat(details, ignore_index=True) if details else pd.DataFrame(columns=_ASKED)
     return BenchmarkResult(
         results=results.astype(
             dict.fromkeys(("delta", "verified_delta", *METRICS), "float64") | {"inputs": "int64"}
         ),
-        details=people[[*first, *people.columns.difference(first, sort=False)]],
+        details=people[[*_ASKED, *people.columns.difference(_ASKED, sort=False)]],
         models=pd.DataFrame([outcome.model for outcome in outcomes if outcome.model]),
         out=store.folder,
         computed={kind: n for (kind, reused), n in counts.items() if not reused},

@@ -16,8 +16,7 @@ from holdfast.changes import EnsembleShift, PlausibleShift
 from holdfast.changes._parameters import move_within
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model, load_model
-from holdfast.importers._model import as_network
-from holdfast.importers._preprocessing import same_preprocessing
+from holdfast.importers._model import as_network, same_preprocessing
 from holdfast.verify._closed_form import ClosedForm, Margins, accepted, upper_end
 from holdfast.verify._search import WITNESS_SAFETY
 
