@@ -19,13 +19,12 @@ from holdfast._network import Network
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.cli import _tables as tables
 from holdfast.cli._ledger import LedgerFile
-from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Jobs, Out, TrustPickle, command
+from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Jobs, Opening, Out, command
 from holdfast.cli._parts import answers, question_of
 from holdfast.cli._running import Shares
 from holdfast.cli._screens import complain, say, show_table
-from holdfast.cli._tables import read_schema
 from holdfast.generators._radii import measured_along, why_no_radius
-from holdfast.importers import Model, read_model
+from holdfast.importers import Model
 from holdfast.promises import Expiry, Group, KeptShare, Ledger, Status, promise_expiry
 from holdfast.promises._audit import AuditPlan
 from holdfast.promises._audit_result import STATUSES, AuditTotals
@@ -61,16 +60,16 @@ def audit(
     contacts: Annotated[
         Path | None, "Where the people whose promise is broken go, as a table."
     ] = None,
-    trust_pickle: TrustPickle = False,
+    opening: Opening,
     n_jobs: Jobs = 1,
 ) -> None:
     """Which promises does a new model keep? Exit code 3 if any is broken."""
     for path in (out, contacts):
         tables.check_output(path)
     tables.check_output(report, table=False)
-    models = [read_model(path, trust_pickle=trust_pickle) for path in (*(history or ()), model)]
+    models = list(map(opening.model_in, (*(history or ()), model)))
     new = deciding.at(models[-1])
-    space = None if schema is None else read_schema(schema)[0]
+    space = tables.read_schema(schema)[0]
     expiry: Expiry | KeptShare | None = None
     ahead: dict[str, Any] = {"horizon": horizon, "confidence": confidence}
     started = time.perf_counter()

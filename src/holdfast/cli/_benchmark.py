@@ -10,14 +10,12 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 from rich.markup import escape
-from typer import Option
 
 import holdfast as hf
 from holdfast.cli import _tables as tables
 from holdfast.cli._benchmark_pages import changes, paper
 from holdfast.cli._options import COUNT, FILE, Texts, command, spelled
 from holdfast.cli._screens import complain, say, show_table
-from holdfast.cli._tables import read_schema
 from holdfast.datasets._catalogue import Facts
 from holdfast.errors import InvalidInputError
 from holdfast.study import BenchmarkResult
@@ -47,9 +45,8 @@ class Trained(StrEnum):
 def run(
     out: Annotated[
         Path,
-        Option(
-            file_okay=False, help="The folder for results; a run that was killed goes on there."
-        ),
+        {"file_okay": False},
+        "The folder for results; a run that was killed goes on there.",
     ],
     delta: Annotated[
         list[str],
@@ -115,7 +112,7 @@ def _own_table(
     path: Path, target_column: str | None, schema: Path | None, immutable: list[str]
 ) -> tuple[pd.DataFrame, pd.Series, hf.FeatureSpace]:
     """The caller's file as people, labels and a space."""
-    space, label_column = (None, None) if schema is None else read_schema(schema)
+    space, label_column = tables.read_schema(schema)
     column = target_column or label_column
     if column is None:
         raise InvalidInputError("expected --target-column with the labels in --data, got none")

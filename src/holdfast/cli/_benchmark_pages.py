@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
-
 from holdfast.cli._options import COUNT, FILE, Texts, command
 from holdfast.cli._screens import say, show_table
 
@@ -22,16 +20,13 @@ class Study:
 
     out: Annotated[
         Path,
-        Option(
-            file_okay=False,
-            help="The folder for results and pictures; a run that was killed goes on there.",
-        ),
+        {"file_okay": False},
+        "The folder for results and pictures; a run that was killed goes on there.",
     ]
     page: Annotated[
         Path | None,
-        Option(
-            dir_okay=False, help="Where the page goes; by default paper.md or changes.md in OUT."
-        ),
+        {"dir_okay": False},
+        "Where the page goes; by default paper.md or changes.md in OUT.",
     ] = None
     n_jobs: Annotated[int, "How many tables, models and seeds at a time."] = 1
     progress: Annotated[bool | None, "Show a progress bar; by default on a terminal."] = None

@@ -128,7 +128,7 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
         question=question_of("radius", asked), n_jobs=n_jobs,
     ):  # fmt: skip
         lower = part["radius_lower"]
-        n = n + len(part)
+        n += len(part)
         enough += 0 if given is None else int((lower > given.size).sum())
         radii.add(lower)
         smallest.add(lower, lower.to_numpy() > 0)
@@ -158,7 +158,10 @@ def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[
 
     With factuals, their columns beside them.
     """
-    before = None if factuals is None else _read_factuals(asked, factuals)
+    before = None
+    if factuals is not None:
+        before = tables.read_table(factuals, index=asked.index, space=asked.space)
+        before = before.drop(columns=asked.drop or [], errors="ignore")
     count = 0
     for table in asked.batches(size):
         frame = tables.own_columns(tables.answered(table), asked.loaded, asked.data, asked.space)
@@ -180,10 +183,3 @@ def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[
         raise InvalidInputError(
             f"{factuals}: expected {count} rows, one for each row of data, got {len(before)}"
         )
-
-
-def _read_factuals(asked: Points, path: Path) -> pd.DataFrame:
-    factuals = tables.read_table(path, index=asked.index, space=asked.space)
-    return factuals.drop(
-        columns=[column for column in asked.drop or () if column in factuals.columns]
-    )

@@ -110,7 +110,7 @@ def letters(
             period=period, norm=advised.norm,
         )  # fmt: skip
     manifest = hf.letters(
-        result, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
+        result, out, names=names, sender=sender and sender.replace("\\n", "\n"), subject=subject,
         date=date, until=until, expiry=expiry, language=language, templates=templates, certified=not no_certificates,
     )  # fmt: skip
     count = manifest["outcome"].value_counts()

@@ -110,23 +110,17 @@ class MayChange:
         return changes.moving(tuple(_number(end, "--threshold-range") for end in ends))
 
     def _read(self) -> Changes | None:
-        alone = (
-            "--changes"
-            if self.changes is not None
-            else "--margin"
-            if self.margin is not None
-            else ""
-        )
         given = {
             "--delta": self.delta,
             "--norm": self.norm != math.inf,
             "--no-biases": self.no_biases,
+            "--margin": self.margin is not None,
+            "--changes": self.changes is not None,
         }
-        given["--margin"] = alone == "--changes" and self.margin is not None
-        beside = [option for option, value in given.items() if value]
-        if alone and beside:
+        said = [option for option, value in given.items() if value]
+        if len(said) > 1 and said[-1] in ("--margin", "--changes"):
             raise InvalidInputError(
-                f"{alone}: expected neither --delta nor its options beside it, got {beside[0]}"
+                f"{said[-1]}: expected neither --delta nor its options beside it, got {said[0]}"
             )
         if self.changes is not None:
             document = read_json(self.changes)
@@ -215,7 +209,7 @@ class Classes(MayChange, Deciding, Opening):
 
     @cached_property
     def _space_and_label(self) -> tuple[hf.FeatureSpace | None, Any]:
-        return (None, None) if self.schema is None else tables.read_schema(self.schema)
+        return tables.read_schema(self.schema)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,19 +87,15 @@ class Asked(Points, Searching):
         frame = self.table if frame is None else frame
         generator, space, others = self.way(self.loaded, self.space, frame)
         return {
-            "model": self.loaded, "X": self.some_of(frame, space), "target": self.label, "changes": changes,
+            "model": self.loaded, "X": pd.concat(self.people([frame], space)), "target": self.label, "changes": changes,
             "generator": generator, "space": space, "seed": self.seed, "time_limit": self.time_limit,
             "data": others if generator.example_table() is None else None,
         }  # fmt: skip
 
-    def some_of(self, frame: pd.DataFrame, space: hf.FeatureSpace) -> pd.DataFrame:
-        """Those people who are asked about."""
-        return pd.concat(self.people([frame], space))
-
     def people(
         self, batches: Iterable[pd.DataFrame], space: hf.FeatureSpace
     ) -> Iterator[pd.DataFrame]:
-        """The same, batch by batch; where nobody is without the class, the first few who have it."""
+        """Those who are asked about, batch by batch; where nobody is without the class, the first few who have it."""
         batches = self._once(batches)
         if self.rows is None:
             yield from batches
@@ -254,7 +250,8 @@ class _Counts:
             for name in ("found", "verdict", "cost_l1", "optimality_gap", "reason")
         )
         found = found.astype(bool)
-        self.n, self.found = self.n + len(part), self.found + int(found.sum())
+        self.n += len(part)
+        self.found += int(found.sum())
         self.robust += int((verdict == "ROBUST").sum())
         if self.chance in part:
             self.measured += int((part[self.chance] != "").sum())
@@ -262,10 +259,8 @@ class _Counts:
             self.cost += float(cost[found].sum())
             self.dearest = max(self.dearest, float(cost[found].max()))
         known = gap.dropna()
-        self.gaps, self.cheapest = (
-            self.gaps + len(known),
-            self.cheapest + int((known <= 1e-4).sum()),
-        )
+        self.gaps += len(known)
+        self.cheapest += int((known <= 1e-4).sum())
         self.widest = max(self.widest, float(known.max()) if len(known) else 0.0)
         self.reasons.update(reason[~found].fillna("").tolist())
         for key in np.flatnonzero(found)[: SHOWN - len(self.lines)]:

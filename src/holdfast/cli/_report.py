@@ -69,27 +69,22 @@ def report(
     started = time.perf_counter()
     others = [_named_file(text) for text in compare or []]
     people = advised.table
-    columns = group or []
-    groups = {
-        column: tables.column_of(people, column, advised.data, "--group") for column in columns
-    }
+    columns = [
+        tables.column_of(people, column, advised.data, "--group").name for column in group or []
+    ]
+    groups = people[columns]
     if advised.space is None and advised.loaded.preprocess is None:
         # Where every column is one of the model's, those that only name groups are none of them.
         features = advised.loaded.classifier.n_features
         people = people.drop(columns=columns) if len(people.columns) > features else people
     told = advised.read_advice(people)
     result = told.first
-    aligned = {
-        column: tables.rows_by_key(
-            values.to_frame(), result.factuals, advised.data, "the recourse"
-        )[column]
-        for column, values in groups.items()
-    }
+    aligned = tables.rows_by_key(groups, result.factuals, advised.data, "the recourse")
     written = hf.report(
         result, out, alternatives=None if told.left_alone is None else told,
         ledger=None if ledger is None else Ledger(ledger, create=False), certificates=certificates, letters=letters,
         retrained=map(advised.model_in, retrained or ()),
-        title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,
+        title=title, name=name, outcome=outcome, calibrated=calibrated, groups=dict(aligned.items()), date=date,
         others={name: advised.read_advice(people, path, like=result) for name, path in others}, radii=not no_radius,
     )  # fmt: skip
     screens.say(f"{len(result):,} people, {result.found.sum():,} with advice.")

@@ -47,11 +47,6 @@ class Limited:
     ] = 10.0
     max_waiting: Annotated[int, COUNT, "The most requests that wait; one more is told 503."] = 64
 
-    @property
-    def limits(self) -> tuple[int, int, float, int]:
-        """Bytes, people, seconds and requests that wait."""
-        return self.max_bytes, self.max_people, self.max_seconds, self.max_waiting
-
 
 @command
 def serve(
@@ -105,14 +100,19 @@ def serve(
         radius=not no_radius,
         audited=audit_token_file is not None,
         seed=served.seed,
-        limits=RequestLimits(*limited.limits),
+        limits=RequestLimits(
+            limited.max_bytes, limited.max_people, limited.max_seconds, limited.max_waiting
+        ),
     )
     files = {"advise": token_file, "audit": audit_token_file}
     tokens = {
         role: path.read_text(encoding="utf-8").strip() for role, path in files.items() if path
     }
-    run(service, host=host, port=port, tokens=tokens, workers=workers, ready=_ready)
-
-
-def _ready(url: str) -> None:
-    say(f"listening at {url}")
+    run(
+        service,
+        host=host,
+        port=port,
+        tokens=tokens,
+        workers=workers,
+        ready=lambda url: say(f"listening at {url}"),
+    )

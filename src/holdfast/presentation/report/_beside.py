@@ -150,24 +150,20 @@ def other_ways(
             if other.found[row]:
                 result[row].append(OtherWay(name, advice, verdict or ""))
     if alternatives is not None:
-        _add_alternatives(recourse, alternatives, result)
+        keys = recourse.factuals.index
+        alone = getattr(alternatives, "left_alone", None)
+        if alone is None or not keys.is_unique or not set(alternatives.factuals.index) <= set(keys):
+            raise InvalidInputError(
+                "alternatives: expected what `alternatives` returns for the same people, each with a key of their own, "
+                f"got {type(alternatives).__name__ if alone is None else 'other or repeated keys'}"
+            )
+        rows = keys.get_indexer(alternatives.factuals.index)
+        told = zip(rows, alone, alternatives.advice, alternatives.verdict_names, strict=True)
+        for row, names, advice, verdict in told:
+            if names:
+                labels = " and ".join(map(recourse.space.label, names.split(", ")))
+                result[row].append(OtherWay(f"leaving {labels} alone", advice, verdict or ""))
     return [tuple(ways) for ways in result]
-
-
-def _add_alternatives(recourse: Recourse, further: Recourse, result: list[list[OtherWay]]) -> None:
-    keys = recourse.factuals.index
-    alone = getattr(further, "left_alone", None)
-    if alone is None or not keys.is_unique or not set(further.factuals.index) <= set(keys):
-        raise InvalidInputError(
-            "alternatives: expected what `alternatives` returns for the same people, each with a key of their own, got "
-            + (type(further).__name__ if alone is None else "other or repeated keys")
-        )
-    told = zip(further.factuals.index, alone, further.advice, further.verdict_names, strict=True)
-    for key, names, advice, verdict in told:
-        if names:
-            labels = " and ".join(map(recourse.space.label, names.split(", ")))
-            row = int(keys.get_loc(key))  # type: ignore[arg-type]  # keys are unique
-            result[row].append(OtherWay(f"leaving {labels} alone", advice, verdict or ""))
 
 
 def certificate_ids(recourse: Recourse, path: Place) -> list[str]:

@@ -161,7 +161,7 @@ def gather(
         for one in shown
         if one.name not in moved and one.direction is not Direction.IMMUTABLE
     ]
-    kept, refits = _refits(recourse, retrained) if retrained else ([None] * n, None)
+    kept, refits = _refits(recourse, retrained or ())
     proofs = [""] * n if certificates is None else certificate_ids(recourse, certificates)
     people = people_of(
         recourse,
@@ -170,9 +170,7 @@ def gather(
         measured.lower,
         counters,
         counted(recourse, shown),
-        other_ways(recourse, compared, alternatives)
-        if compared or alternatives is not None
-        else [()] * n,
+        other_ways(recourse, compared, alternatives),
         proofs,
         [""] * n if letters is None else letter_links(letters, page, names),
         kept,
