@@ -80,10 +80,10 @@ def audit(
         wanted = radius or (bool(history) and soon)
         plan = replace(plan, radius=wanted)
         norm = _drifting(models, kinds) if history and soon else None
-        if history and plan.last and norm is None:
+        if norm is not None:
+            expiry = promise_expiry([], models, period=period, norm=norm, **ahead)
+        elif history and plan.last:
             expiry = promise_expiry(book, models, **ahead)
-    if norm is not None:
-        expiry = promise_expiry([], models, period=period, norm=norm, **ahead)
     judge = _Judge(plan, expiry if isinstance(expiry, Expiry) else None)
     question = question_of(
         "audit", deciding, head=plan.nothing.head, model=model, schema=schema, radius=wanted, period=period,
@@ -98,7 +98,7 @@ def audit(
     result = counts.totals
     seconds = time.perf_counter() - started
     if contacts is not None:
-        write_table(counts.contacts, contacts)
+        write_table(pd.concat(counts.broken), contacts)
     if report is not None:
         _write_json(result, expiry, report)
     _show(counts, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
@@ -154,6 +154,7 @@ class _AuditCounts:
     def __init__(self, plan: AuditPlan) -> None:
         self.plan = plan
         self.groups: list[tuple[Group, ...]] = []
+        # Whose promise is not kept.
         self.broken: list[pd.DataFrame] = []
         self.left = Shares()
         # How many kept promises last through so many retrainings.
@@ -162,11 +163,7 @@ class _AuditCounts:
     def add(self, part: tuple[int, int], frame: pd.DataFrame) -> None:
         """Some more promises."""
         codes = pd.Categorical(frame["status"], list(map(str, STATUSES))).codes
-        self.groups = [
-            self.plan.totals(
-                [*self.groups, self.plan.groups(part, codes, frame["margin"].to_numpy())]
-            ).groups
-        ]
+        self.groups.append(self.plan.groups(part, codes, frame["margin"].to_numpy()))
         broken = np.isin(codes, [STATUSES.index(Status.BROKEN), STATUSES.index(Status.UNREADABLE)])
         self.broken.append(frame.loc[broken, ["key", "date", "target", "status", "margin"]])
         if "radius_left" in frame:
@@ -178,11 +175,6 @@ class _AuditCounts:
     def totals(self) -> AuditTotals:
         """What an audit says of all."""
         return self.plan.totals(self.groups)
-
-    @property
-    def contacts(self) -> pd.DataFrame:
-        """Whose promise is not kept."""
-        return pd.concat(self.broken)
 
 
 def _write_json(result: AuditTotals, expiry: Expiry | KeptShare | None, path: Path) -> None:
@@ -209,12 +201,11 @@ def _show(
     counts: _AuditCounts, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]
 ) -> None:
     result = counts.totals
-    shown = {
-        status: count
+    rows = (
+        (status.name, f"{count:,}", status.meaning)
         for status, count in result.totals.items()
         if count or status is not Status.ERASED
-    }
-    rows = ((status.name, f"{count:,}", status.meaning) for status, count in shown.items())
+    )
     show_table(("status", "promises", "meaning"), rows, right=("promises",))
     for group in result.groups:
         say(_sentence(group))

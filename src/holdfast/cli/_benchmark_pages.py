@@ -43,13 +43,8 @@ def _typed(name: str, page: Path, **options: object) -> str:
     words = ["holdfast", "benchmark", name, "--out", f"out/{name}"]
     for option, value in options.items():
         for one in value if isinstance(value, list) else [value]:
-            words += (
-                []
-                if one in (None, False)
-                else [f"--{option}"]
-                if one is True
-                else [f"--{option}", str(one)]
-            )
+            if one not in (None, False):
+                words += [f"--{option}"] if one is True else [f"--{option}", str(one)]
     return shlex.join([*words, "--page", os.path.relpath(page).replace(os.sep, "/")])
 
 

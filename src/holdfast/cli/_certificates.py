@@ -16,11 +16,10 @@ from typer import Argument
 
 from holdfast import checker
 from holdfast._files import write_table
-from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
 from holdfast.cli._options import BROKEN, FILE, Opening, command
-from holdfast.cli._screens import complain, say
+from holdfast.cli._screens import complain, say, show_shares
 from holdfast.errors import FileFormatError
 from holdfast.features import FeatureSpace
 from holdfast.features._serial import FORMAT
@@ -53,16 +52,14 @@ def certificates(
     written = write_certificates(result, out)
     if table is not None:
         write_table(written.rename_axis(advised.index or "row"), table)
-    screens.say(
-        f"{written['certificate'].notna().sum():,} certificates for {len(written):,} people."
-    )
+    say(f"{written['certificate'].notna().sum():,} certificates for {len(written):,} people.")
     without = written["reason"][written["certificate"].isna()]
     if len(without):
         causes = without.str.replace(r"^row \d+: ", "", regex=True)
-        screens.show_shares(Counter(causes), "no certificate because")
+        show_shares(Counter(causes), "no certificate because")
     for path in (out, table, parameters):
         if path is not None:
-            screens.say(f"written: {path}")
+            say(f"written: {path}")
 
 
 # Statements differ in Δ, the class and the verdict: more than these at once are no longer read.

@@ -14,11 +14,11 @@ import typer
 import holdfast as hf
 from holdfast._numbers import at_most
 from holdfast.changes import Changes
-from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._options import BROKEN, FILE, Jobs, Out, Points, command
 from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.cli._running import Shares, Smallest
+from holdfast.cli._screens import complain, finish, say, show_shares, show_table
 from holdfast.errors import InvalidInputError
 
 # Rows that are certified at once, and rows whose radii are computed at once.
@@ -85,20 +85,18 @@ def certify(
             sound += int(kept.sum())
             both += int((kept & holds).sum())
     seconds = time.perf_counter() - started
-    screens.say(
-        f"{robust:,} of {n:,} rows provably keep class {asked.target} under {changes.every_model}."
-    )
+    say(f"{robust:,} of {n:,} rows provably keep class {asked.target} under {changes.every_model}.")
     if factuals is not None:
-        screens.say(
+        say(
             f"Every such model keeps the class of {sound:,} of the factuals; in {both:,} rows both hold."
         )
-    screens.show_shares(verdicts, "verdict", order=["ROBUST", "NOT_ROBUST", "UNKNOWN"])
-    screens.show_shares(deciders, "decided by")
+    show_shares(verdicts, "verdict", order=["ROBUST", "NOT_ROBUST", "UNKNOWN"])
+    show_shares(deciders, "decided by")
     if robust:
         smallest.show("smallest certified margins", "margin at least")
-    screens.finish(f"{n:,} rows", seconds, out)
+    finish(f"{n:,} rows", seconds, out)
     if fail_if_broken and robust < n:
-        screens.complain(f"{n - robust} of {n} rows are not ROBUST (--fail-if-broken)")
+        complain(f"{n - robust} of {n} rows are not ROBUST (--fail-if-broken)")
         raise typer.Exit(BROKEN)
 
 
@@ -138,19 +136,19 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
         "margin": "How far the margin may fall",
         "factor": f"By what factor changes ({changes.words}) may grow",
     }.get(changes.unit, f"How far the model may move (norm {norm:g})")
-    screens.say(f"{far} before each row loses class {asked.target}:")
+    say(f"{far} before each row loses class {asked.target}:")
     if given is not None:
-        screens.say(f"{enough:,} of {n:,} rows allow {at_most(given.size)}.")
+        say(f"{enough:,} of {n:,} rows allow {at_most(given.size)}.")
     least = "radius at least"
     shares = (1.0, 0.95, 0.75, 0.5, 0.25, 0.05)
     rows = ((f"{share:.0%}", f"{radii.least(share):.4g}") for share in shares)
-    screens.show_table(("of the rows", least), rows, right=(least,), title="certified radius")
+    show_table(("of the rows", least), rows, right=(least,), title="certified radius")
     without = radii.counts[0.0]
     if without:
-        screens.say(f"{without:,} of {n:,} rows do not have the class today, or barely: radius 0.")
+        say(f"{without:,} of {n:,} rows do not have the class today, or barely: radius 0.")
     if without < n:
         smallest.show("smallest radii above 0" if without else "smallest radii", least)
-    screens.finish(f"{n:,} rows", seconds, out)
+    finish(f"{n:,} rows", seconds, out)
 
 
 def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[pd.DataFrame]:

@@ -102,14 +102,11 @@ def show(
             if terms.changes is not None:
                 words = terms.changes.words.removeprefix("delta = ")
                 chances[words] = terms.changes.measured
-            thresholds = (
-                terms.threshold if isinstance(terms.threshold, tuple) else (terms.threshold,)
-            )
             rows.append(
                 [
                     terms.model_hash[:12],
                     words,
-                    ", ".join(f"{part:g}" for part in thresholds),
+                    ", ".join(f"{part:g}" for part in np.atleast_1d(terms.threshold)),
                     *(f"{count:,}" for count in counts),
                     min(dates, default="none"),
                     max(dates, default="none"),

@@ -202,7 +202,11 @@ def alternatives(
             alone = f" (without {left_alone})" if left_alone else ""
             say(f"{keys.name or 'row'} {key}, answer {answer}{alone}: {words}{proven}")
     if out is not None:
-        write_table(_whole(result.to_frame().assign(advice=advice), people), out)
+        # A person without an answer has empty cells, which must not turn everyone's whole numbers into fractions.
+        whole = {
+            name: "Int64" for name in people.columns if pd.api.types.is_integer_dtype(people[name])
+        }
+        write_table(result.to_frame().assign(advice=advice).astype(whole), out)
     finish(f"{len(people):,} people", seconds, out)
 
 
@@ -220,14 +224,6 @@ def methods() -> None:
         rows.append((method.name, method.good_for, needs, method.paper))
     longest = max(len(method.name) for method in METHODS)
     show_table(("method", "good for", "needs", "from"), rows, first_width=longest, show_lines=True)
-
-
-def _whole(result: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
-    """A person without an answer has empty cells, which must not turn everyone's whole numbers into fractions."""
-    whole = {
-        name: "Int64" for name in people.columns if pd.api.types.is_integer_dtype(people[name])
-    }
-    return result.astype(whole)
 
 
 class _Counts:

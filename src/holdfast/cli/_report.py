@@ -8,10 +8,10 @@ from typing import Annotated
 
 import holdfast as hf
 from holdfast._files import check_place
-from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Explained
 from holdfast.cli._options import FILE, NAMED_FILE, THERE, Texts, command, named
+from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
 
 
@@ -87,14 +87,12 @@ def report(
         title=title, name=name, outcome=outcome, calibrated=calibrated, groups=dict(aligned.items()), date=date,
         others={name: advised.read_advice(people, path, like=result) for name, path in others}, radii=not no_radius,
     )  # fmt: skip
-    screens.say(f"{len(result):,} people, {result.found.sum():,} with advice.")
+    say(f"{len(result):,} people, {result.found.sum():,} with advice.")
     if result.changes is not None:
-        screens.say(
-            f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}."
-        )
+        say(f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}.")
     size = written.stat().st_size / 1e6
     seconds = time.perf_counter() - started
-    screens.say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
+    say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
 
 
 def _named_file(text: str) -> tuple[str, Path]:

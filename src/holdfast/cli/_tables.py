@@ -76,10 +76,14 @@ class TableFile:
             frame = frame.reset_index()
         # Of Parquet files they are not even read.
         others = [] if is_parquet(self.path) else self._others
-        for column in [*([] if self.index is None else [self.index]), *others]:
-            if column not in frame.columns and column not in self.elsewhere:
+        needed = [name for name in others if name not in self.elsewhere]
+        for column in needed if self.index is None else [self.index, *needed]:
+            if column not in frame.columns:
+                hint = ""
+                if len(frame.columns) == 1 and ";" in str(frame.columns[0]):
+                    hint = "; is it separated by semicolons? Save it with commas, and with points in its numbers"
                 raise InvalidInputError(
-                    f"{self.path}: expected a column {column!r}, got {list(frame.columns)}{_hint(frame)}"
+                    f"{self.path}: expected a column {column!r}, got {list(frame.columns)}{hint}"
                 )
         frame = frame.rename_axis("row") if self.index is None else frame.set_index(self.index)
         return frame.drop(columns=others, errors="ignore") if others else frame
@@ -348,16 +352,6 @@ def _readable(path: Path) -> Iterator[None]:
         raise FileFormatError(
             f"{path}: expected a table, got a file that cannot be read: {error}"
         ) from error
-
-
-def _hint(frame: pd.DataFrame) -> str:
-    """What is probably the matter with a table of one column."""
-    split = len(frame.columns) == 1 and ";" in str(frame.columns[0])
-    return (
-        "; is it separated by semicolons? Save it with commas, and with points in its numbers"
-        if split
-        else ""
-    )
 
 
 def read_schema(path: Path | None) -> tuple[FeatureSpace | None, Hashable]:

@@ -181,8 +181,16 @@ def _won(
 
 def _usual(recourse: Recourse, target: int) -> Floats:
     """The usual value of accepted people in each column; nan where no table of people tells it."""
-    people = _people(recourse)
     usual = np.full(len(recourse.space.features), np.nan)
+    table = recourse.data
+    if table is None and recourse.generator is not None:
+        table = recourse.generator.example_table()
+    if table is None or isinstance(table, FeatureSpace):
+        return usual
+    some = np.unique(np.linspace(0, len(table) - 1, min(len(table), _ENOUGH)).astype(np.intp))
+    people = recourse.space.numbers(
+        table.iloc[some] if isinstance(table, pd.DataFrame) else np.asarray(table)[some]
+    )
     if len(people):
         points = recourse.space.encode_numbers(people)
         people = people[recourse.classifier.predict_index(points) == target]
@@ -193,16 +201,3 @@ def _usual(recourse: Recourse, target: int) -> Floats:
         elif known.size:
             usual[i] = np.median(known)
     return usual
-
-
-def _people(recourse: Recourse) -> Floats:
-    """People of whom some may be accepted; none where there is no table of them."""
-    table = recourse.data
-    if table is None and recourse.generator is not None:
-        table = recourse.generator.example_table()
-    if table is None or isinstance(table, FeatureSpace):
-        return np.empty((0, len(recourse.space.features)))
-    some = np.unique(np.linspace(0, len(table) - 1, min(len(table), _ENOUGH)).astype(np.intp))
-    return recourse.space.numbers(
-        table.iloc[some] if isinstance(table, pd.DataFrame) else np.asarray(table)[some]
-    )

@@ -220,8 +220,8 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
     changes: tuple[Change, ...] = ()
     unchanged: tuple[Detail, ...] = ()
     unlisted = 0
-    words = _Words(space, batch.language)
     language = batch.language
+    words = _Words(space, language)
     if found:
         before = recourse.people.numbers[row]
         after = batch.after[place]

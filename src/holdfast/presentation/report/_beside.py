@@ -157,7 +157,7 @@ def other_ways(
                 "alternatives: expected what `alternatives` returns for the same people, each with a key of their own, "
                 f"got {type(alternatives).__name__ if alone is None else 'other or repeated keys'}"
             )
-        rows = keys.get_indexer(alternatives.factuals.index)
+        rows = keys.get_indexer(alternatives.factuals.index).tolist()
         told = zip(rows, alone, alternatives.advice, alternatives.verdict_names, strict=True)
         for row, names, advice, verdict in told:
             if names:
