@@ -133,13 +133,8 @@ class _Judge:
     @property
     def like(self) -> pd.DataFrame:
         """The columns and types."""
-        types: dict[str, Any] = {
-            "key": "str",
-            "date": "str",
-            "target": "str",
-            "status": "str",
-            "margin": float,
-        }
+        types: dict[str, Any] = dict.fromkeys(("key", "date", "target", "status"), "str")
+        types["margin"] = float
         if self.plan.radius:
             types["radius_left"] = float
         if self.expiry is not None:

@@ -87,14 +87,15 @@ def delta(
     """How far does retraining move the model? A delta that the next one stays within, with a stated probability."""
     tables.check_output(out, table=False)
     if bool(history) == (model is not None):
-        came = "both" if history else "neither"
         raise InvalidInputError(
-            f"expected model files, or --model with --data and --label, got {came}"
+            "expected model files, or --model with --data and --label, got "
+            f"{'both' if history else 'neither'}"
         )
     models: Any = list(map(reading.model_in, history or ()))
     if model is not None and (data is None or label is None):
-        missing = "--data" if data is None else "--label"
-        raise InvalidInputError(f"{missing}: expected it beside --model, got none")
+        raise InvalidInputError(
+            f"{'--data' if data is None else '--label'}: expected it beside --model, got none"
+        )
     rows: Any = None
     if data is not None:
         space = tables.read_schema(schema)[0]
@@ -188,9 +189,9 @@ def _refitted(
 ) -> hf.retraining.RetrainedModels:
     """The model as it would have been with other rows of the same kind, its preprocessing included."""
     if asked.candidates is None or label is None:
-        missing = "--label" if label is None else "--candidates"
         raise InvalidInputError(
-            f"expected retrained models, or --candidates and --label to refit the model, got no {missing}"
+            "expected retrained models, or --candidates and --label to refit the model, got no "
+            f"{'--label' if label is None else '--candidates'}"
         )
     table = tables.read_table(asked.candidates, space=space)
     classes = tables.column_of(table, label, asked.candidates, "--label").to_numpy()

@@ -87,8 +87,15 @@ class Parts:
             whole: _Parquet | _Csv = (
                 _Parquet(beside, self.like) if self.parquet else _Csv(beside, compressed)
             )
+
+            def keep(number: int, frame: pd.DataFrame | None) -> None:
+                if frame is not None:
+                    self.write(number, frame)
+                with self._writable():
+                    whole.add(self.path(number))
+
             try:
-                yield partial(self._kept, whole)
+                yield keep
             finally:
                 with self._writable():
                     whole.close()
@@ -96,12 +103,6 @@ class Parts:
                 os.replace(beside, self.out)
             for path in self.folder.glob("0*"):
                 path.unlink()
-
-    def _kept(self, whole: _Parquet | _Csv, number: int, frame: pd.DataFrame | None) -> None:
-        if frame is not None:
-            self.write(number, frame)
-        with self._writable():
-            whole.add(self.path(number))
 
     @contextmanager
     def _held(self) -> Iterator[None]:

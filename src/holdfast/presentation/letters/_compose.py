@@ -379,10 +379,8 @@ class _Words:
         if feature.labelled or str(feature.name) not in box:
             return {}
         low, high = box[str(feature.name)]
-        low, high = (
-            (-math.inf if math.isnan(low) else low),
-            (math.inf if math.isnan(high) else high),
-        )
+        low = -math.inf if math.isnan(low) else low
+        high = math.inf if math.isnan(high) else high
         if low <= old <= high:
             # Nobody is told to raise something to less than it is.
             low, high = (new, high) if new > old else (low, new)

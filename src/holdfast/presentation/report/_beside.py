@@ -166,10 +166,11 @@ def other_ways(
     return [tuple(ways) for ways in result]
 
 
-def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
+def certificate_ids(recourse: Recourse, path: Place | None) -> list[str]:
     """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
-    if recourse.changes is None:
-        return [""] * len(recourse)
+    result = [""] * len(recourse)
+    if path is None or recourse.changes is None:
+        return result
     from holdfast import checker
     from holdfast.promises._certificate import read_certificates, row_document
     from holdfast.verify._fingerprint import fingerprint
@@ -201,7 +202,6 @@ def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
             point = (hashes["point"], document["target"]["index"])
             # People may be told the same: each has a certificate of their own where their row is in one.
             ids[point] = ids[(*point, hashes["row"])] = str(document["id"])
-    result = [""] * len(recourse)
     for row in np.flatnonzero(recourse.robust).tolist():
         point = (checker.sha256(recourse.points[row].tolist()), int(recourse.targets[row]))
         own = checker.sha256(row_document(recourse.factuals.iloc[row]))
@@ -209,8 +209,10 @@ def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
     return result
 
 
-def letter_links(folder: Place, page: Path, keys: Sequence[str]) -> list[str]:
+def letter_links(folder: Place | None, page: Path, keys: Sequence[str]) -> list[str]:
     """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
+    if folder is None:
+        return [""] * len(keys)
     try:
         manifest = without_apostrophes(
             pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)

@@ -123,7 +123,6 @@ def gather(
             raise InvalidInputError(f"{words}, got {given!r:.80}")
     when = iso_date(date, "date")
     names = _keys(recourse, keys)
-    n = len(recourse)
     maker = _NAME if recourse.generator is None else type(recourse.generator).__name__
     main = maker if name is None else str(name)
     known = None if calibrated is None else _calibrated(calibrated, recourse)
@@ -162,7 +161,7 @@ def gather(
         if one.name not in moved and one.direction is not Direction.IMMUTABLE
     ]
     kept, refits = _refits(recourse, retrained or ())
-    proofs = [""] * n if certificates is None else certificate_ids(recourse, certificates)
+    proofs = certificate_ids(recourse, certificates)
     people = people_of(
         recourse,
         shown,
@@ -172,7 +171,7 @@ def gather(
         counted(recourse, shown),
         other_ways(recourse, compared, alternatives),
         proofs,
-        [""] * n if letters is None else letter_links(letters, page, names),
+        letter_links(letters, page, names),
         kept,
     )
     along, fall = measured.along, ""
