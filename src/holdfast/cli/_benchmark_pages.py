@@ -13,6 +13,9 @@ from typing import Annotated
 from holdfast.cli._options import COUNT, FILE, Texts, command
 from holdfast.cli._screens import say, show_table
 
+AtATime = Annotated[int, "How many tables, models and seeds at a time."]
+Bar = Annotated[bool | None, "Show a progress bar; by default on a terminal."]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
@@ -28,8 +31,8 @@ class Study:
         {"dir_okay": False},
         "Where the page goes; by default paper.md or changes.md in OUT.",
     ] = None
-    n_jobs: Annotated[int, "How many tables, models and seeds at a time."] = 1
-    progress: Annotated[bool | None, "Show a progress bar; by default on a terminal."] = None
+    n_jobs: AtATime = 1
+    progress: Bar = None
 
     def place(self, name: str) -> Path:
         """Where the page of that name goes; its folder is made."""

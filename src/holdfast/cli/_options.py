@@ -22,8 +22,8 @@ from typer.models import ArgumentInfo
 import holdfast as hf
 from holdfast._files import read_json
 from holdfast.changes import Changes, changes_from_dict
-from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
+from holdfast.cli._screens import complain
 from holdfast.cli._wording import in_options
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features._remarks import remark_on_rules
@@ -479,20 +479,20 @@ def plain_errors(debug: bool, options: Collection[str] = ()) -> Iterator[None]:
     """What a user can mend, or should know, is one line on stderr; a traceback is for the unforeseen, or on request."""
     said = set()
 
-    def complain(message: str) -> None:
+    def warn(message: str) -> None:
         # What is said of every batch, with other counts, is said once.
         about = re.sub(r"\d+", "", message)
         if about not in said:
-            screens.complain(in_options(message, options), "warning")
+            complain(in_options(message, options), "warning")
         said.add(about)
 
     with warnings.catch_warnings():
         if not debug:
-            warnings.showwarning = lambda message, *_: complain(str(message))
+            warnings.showwarning = lambda message, *_: warn(str(message))
         try:
             yield
         except hf.HoldfastError as error:
             if debug:
                 raise
-            screens.complain(in_options(str(error), options))
+            complain(in_options(str(error), options))
             raise typer.Exit(BAD_INPUT) from None

@@ -257,7 +257,7 @@ class _Counts:
         known = gap.dropna()
         self.gaps += len(known)
         self.cheapest += int((known <= 1e-4).sum())
-        self.widest = max(self.widest, float(known.max()) if len(known) else 0.0)
+        self.widest = max([self.widest, *known])
         self.reasons.update(reason[~found].fillna("").tolist())
         for key in np.flatnonzero(found)[: SHOWN - len(self.lines)]:
             proven = verdict.iloc[key]

@@ -243,11 +243,7 @@ def _column(notes: Notes, feature: Feature) -> Column:
     moves = _DIRECTIONS[feature.direction]
     if feature.labelled and feature.direction is Direction.FREE:
         moves = "any category"
-    if (
-        feature.step is not None
-        and feature.step != 1.0
-        and feature.direction is not Direction.IMMUTABLE
-    ):
+    if feature.step not in (None, 1.0) and feature.direction is not Direction.IMMUTABLE:
         moves += f", in steps of {feature.step:,g}"
     reason = notes.reason(feature.name)
     unit = notes.word(feature.name, feature.unit)
