@@ -477,6 +477,9 @@ def test_a_column_that_only_candidates_have_can_be_left_out(files, lender):
     assert "expected a column 'gone'" in run(
         files, f"{line} --candidates train.csv --drop gone", code=2
     )
+    table.assign(key="k").to_csv(files / "keyed.csv", index=False)
+    line = f"{asked} --index key --candidates keyed.csv --drop paid"
+    assert "expected a column 'key'" in run(files, line, code=2)
 
 
 def test_a_table_with_labels_needs_a_schema(files):

@@ -52,12 +52,7 @@ def given_number(value: Any) -> float | None:
 def positive_number(value: Any, name: str, *, or_zero: bool = False) -> float:
     """`value` as a finite float > 0, or >= 0, or an error that names it."""
     number = given_number(value)
-    if (
-        number is None
-        or not math.isfinite(number)
-        or number < 0.0
-        or (number == 0.0 and not or_zero)
-    ):
+    if number is None or not (0.0 < number < math.inf or (or_zero and number == 0.0)):
         # Texts in quotes, and numbers without the name of their type.
         came = shown(value) if isinstance(value, str | bytes | int) else value
         raise InvalidInputError(

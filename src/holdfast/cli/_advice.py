@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -50,13 +50,17 @@ class Advised(Points):
             raise InvalidInputError(
                 f"{path}: expected the column {missing[0]!r}, got {list(advice.columns)}"
             )
-        against = advice.get("recourse_main_reasons", advice.get("main_reasons"))
+
+        def added(name: str) -> Any:
+            return advice.get(f"recourse_{name}", advice.get(name))
+
+        against = added("main_reasons")
         usual = getattr(self, "accepted", None)
         if against is not None and usual is not None:
             raise InvalidInputError(
                 f"--accepted: {path} states the main reasons already, in its column main_reasons; leave out --accepted"
             )
-        answered = advice.get("recourse_found", advice.get("found"))
+        answered = added("found")
         stated = advice[[column for column in advice.columns if column in factuals.columns]]
         if answered is not None:
             stated = stated.where(
@@ -64,8 +68,8 @@ class Advised(Points):
             )
         told = recourse_from(
             self.loaded, factuals, stated, target=self.label, changes=self.read(), space=self.space,
-            reasons=advice.get("recourse_reason", advice.get("reason")),
-            marks=advice.get("recourse_chance", advice.get("chance")),
+            reasons=added("reason"),
+            marks=added("chance"),
         )  # fmt: skip
         alone = tables.advice_name(advice, "left_alone")
         return replace(

@@ -46,13 +46,11 @@ app.add_typer(benchmark.app, name="benchmark")
 @app.command()
 @command
 def demo(
-    out: Annotated[Path, Option(file_okay=False, help="The folder for picture and report.")] = Path(
-        "out"
-    ),
+    out: Annotated[Path, {"file_okay": False}, "The folder for picture and report."] = Path("out"),
     applicants: Annotated[
-        int, Option(min=400, help="How many made-up applicants the model learns from.")
+        int, {"min": 400}, "How many made-up applicants the model learns from."
     ] = 4000,
-    promises: Annotated[int, Option(min=10, help="How many rejected applicants get advice.")] = 200,
+    promises: Annotated[int, {"min": 10}, "How many rejected applicants get advice."] = 200,
     delta: Annotated[
         float | None,
         "How far each parameter may move; calibrated by retraining if not given.",

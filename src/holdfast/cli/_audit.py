@@ -19,13 +19,12 @@ from holdfast._network import Network
 from holdfast.changes import Changes, PlausibleChanges
 from holdfast.cli import _tables as tables
 from holdfast.cli._ledger import LedgerFile
-from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Jobs, Out, TrustPickle, command
+from holdfast.cli._options import BROKEN, COUNT, FILE, Deciding, Jobs, Opening, Out, command
 from holdfast.cli._parts import answers, question_of
 from holdfast.cli._running import Shares
 from holdfast.cli._screens import complain, say, show_table
-from holdfast.cli._tables import read_schema
 from holdfast.generators._radii import measured_along, why_no_radius
-from holdfast.importers import Model, read_model
+from holdfast.importers import Model
 from holdfast.promises import Expiry, Group, KeptShare, Ledger, Status, promise_expiry
 from holdfast.promises._audit import AuditPlan
 from holdfast.promises._audit_result import STATUSES, AuditTotals
@@ -61,16 +60,16 @@ def audit(
     contacts: Annotated[
         Path | None, "Where the people whose promise is broken go, as a table."
     ] = None,
-    trust_pickle: TrustPickle = False,
+    opening: Opening,
     n_jobs: Jobs = 1,
 ) -> None:
     """Which promises does a new model keep? Exit code 3 if any is broken."""
     for path in (out, contacts):
         tables.check_output(path)
     tables.check_output(report, table=False)
-    models = [read_model(path, trust_pickle=trust_pickle) for path in (*(history or ()), model)]
+    models = list(map(opening.model_in, (*(history or ()), model)))
     new = deciding.at(models[-1])
-    space = None if schema is None else read_schema(schema)[0]
+    space = tables.read_schema(schema)[0]
     expiry: Expiry | KeptShare | None = None
     ahead: dict[str, Any] = {"horizon": horizon, "confidence": confidence}
     started = time.perf_counter()
@@ -81,10 +80,10 @@ def audit(
         wanted = radius or (bool(history) and soon)
         plan = replace(plan, radius=wanted)
         norm = _drifting(models, kinds) if history and soon else None
-        if history and plan.last and norm is None:
+        if norm is not None:
+            expiry = promise_expiry([], models, period=period, norm=norm, **ahead)
+        elif history and plan.last:
             expiry = promise_expiry(book, models, **ahead)
-    if norm is not None:
-        expiry = promise_expiry([], models, period=period, norm=norm, **ahead)
     judge = _Judge(plan, expiry if isinstance(expiry, Expiry) else None)
     question = question_of(
         "audit", deciding, head=plan.nothing.head, model=model, schema=schema, radius=wanted, period=period,
@@ -99,7 +98,7 @@ def audit(
     result = counts.totals
     seconds = time.perf_counter() - started
     if contacts is not None:
-        write_table(counts.contacts, contacts)
+        write_table(pd.concat(counts.broken), contacts)
     if report is not None:
         _write_json(result, expiry, report)
     _show(counts, expiry, seconds, [path for path in (out, contacts, report) if path is not None])
@@ -134,13 +133,8 @@ class _Judge:
     @property
     def like(self) -> pd.DataFrame:
         """The columns and types."""
-        types: dict[str, Any] = {
-            "key": "str",
-            "date": "str",
-            "target": "str",
-            "status": "str",
-            "margin": float,
-        }
+        types: dict[str, Any] = dict.fromkeys(("key", "date", "target", "status"), "str")
+        types["margin"] = float
         if self.plan.radius:
             types["radius_left"] = float
         if self.expiry is not None:
@@ -155,6 +149,7 @@ class _AuditCounts:
     def __init__(self, plan: AuditPlan) -> None:
         self.plan = plan
         self.groups: list[tuple[Group, ...]] = []
+        # Whose promise is not kept.
         self.broken: list[pd.DataFrame] = []
         self.left = Shares()
         # How many kept promises last through so many retrainings.
@@ -163,11 +158,7 @@ class _AuditCounts:
     def add(self, part: tuple[int, int], frame: pd.DataFrame) -> None:
         """Some more promises."""
         codes = pd.Categorical(frame["status"], list(map(str, STATUSES))).codes
-        self.groups = [
-            self.plan.totals(
-                [*self.groups, self.plan.groups(part, codes, frame["margin"].to_numpy())]
-            ).groups
-        ]
+        self.groups.append(self.plan.groups(part, codes, frame["margin"].to_numpy()))
         broken = np.isin(codes, [STATUSES.index(Status.BROKEN), STATUSES.index(Status.UNREADABLE)])
         self.broken.append(frame.loc[broken, ["key", "date", "target", "status", "margin"]])
         if "radius_left" in frame:
@@ -179,11 +170,6 @@ class _AuditCounts:
     def totals(self) -> AuditTotals:
         """What an audit says of all."""
         return self.plan.totals(self.groups)
-
-    @property
-    def contacts(self) -> pd.DataFrame:
-        """Whose promise is not kept."""
-        return pd.concat(self.broken)
 
 
 def _write_json(result: AuditTotals, expiry: Expiry | KeptShare | None, path: Path) -> None:
@@ -210,12 +196,11 @@ def _show(
     counts: _AuditCounts, expiry: Expiry | KeptShare | None, seconds: float, written: list[Path]
 ) -> None:
     result = counts.totals
-    shown = {
-        status: count
+    rows = (
+        (status.name, f"{count:,}", status.meaning)
         for status, count in result.totals.items()
         if count or status is not Status.ERASED
-    }
-    rows = ((status.name, f"{count:,}", status.meaning) for status, count in shown.items())
+    )
     show_table(("status", "promises", "meaning"), rows, right=("promises",))
     for group in result.groups:
         say(_sentence(group))

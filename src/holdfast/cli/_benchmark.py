@@ -10,14 +10,12 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 from rich.markup import escape
-from typer import Option
 
 import holdfast as hf
 from holdfast.cli import _tables as tables
-from holdfast.cli._benchmark_pages import changes, paper
+from holdfast.cli._benchmark_pages import AtATime, Bar, changes, paper
 from holdfast.cli._options import COUNT, FILE, Texts, command, spelled
 from holdfast.cli._screens import complain, say, show_table
-from holdfast.cli._tables import read_schema
 from holdfast.datasets._catalogue import Facts
 from holdfast.errors import InvalidInputError
 from holdfast.study import BenchmarkResult
@@ -47,9 +45,8 @@ class Trained(StrEnum):
 def run(
     out: Annotated[
         Path,
-        Option(
-            file_okay=False, help="The folder for results; a run that was killed goes on there."
-        ),
+        {"file_okay": False},
+        "The folder for results; a run that was killed goes on there.",
     ],
     delta: Annotated[
         list[str],
@@ -77,8 +74,8 @@ def run(
     seeds: Annotated[int, COUNT, "How often everything is repeated."] = 5,
     inputs: Annotated[int, COUNT, "Rejected people for each table, model and seed."] = 20,
     time_limit: Annotated[float | None, "SECONDS", "For each person."] = None,
-    n_jobs: Annotated[int, "How many tables, models and seeds at a time."] = 1,
-    progress: Annotated[bool | None, "Show a progress bar; by default on a terminal."] = None,
+    n_jobs: AtATime = 1,
+    progress: Bar = None,
 ) -> None:
     """Train, retrain, ask each method for recourse, and see what it costs and what of it survives."""
     if bool(datasets) == (data is not None):
@@ -115,20 +112,15 @@ def _own_table(
     path: Path, target_column: str | None, schema: Path | None, immutable: list[str]
 ) -> tuple[pd.DataFrame, pd.Series, hf.FeatureSpace]:
     """The caller's file as people, labels and a space."""
-    space, label_column = (None, None) if schema is None else read_schema(schema)
+    space, label_column = tables.read_schema(schema)
     column = target_column or label_column
     if column is None:
         raise InvalidInputError("expected --target-column with the labels in --data, got none")
     frame = tables.read_table(path)
     y = tables.column_of(frame, str(column), path, "--target-column")
     X = frame.drop(columns=column)
-    return (
-        X,
-        y,
-        (hf.FeatureSpace.from_frame(X) if space is None else space).constrained(
-            immutable=immutable
-        ),
-    )
+    space = hf.FeatureSpace.from_frame(X) if space is None else space
+    return X, y, space.constrained(immutable=immutable)
 
 
 def _delta(text: str) -> float | str:
@@ -150,7 +142,7 @@ def _estimators(kinds: list[Trained], hidden: str, epochs: int) -> dict[str, Any
         ) from error
     # The paper's step; scikit-learn's own, a tenth of it, leaves a network of this size undecided after so few passes.
     network = MLPClassifier(sizes, max_iter=epochs, learning_rate_init=0.01)
-    known = {Trained.nn: network, Trained.lr: LogisticRegression(max_iter=1000)}
+    known = {"nn": network, "lr": LogisticRegression(max_iter=1000)}
     return {kind.value: known[kind] for kind in kinds}
 
 

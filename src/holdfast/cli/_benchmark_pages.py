@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
-
 from holdfast.cli._options import COUNT, FILE, Texts, command
 from holdfast.cli._screens import say, show_table
+
+AtATime = Annotated[int, "How many tables, models and seeds at a time."]
+Bar = Annotated[bool | None, "Show a progress bar; by default on a terminal."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,19 +23,16 @@ class Study:
 
     out: Annotated[
         Path,
-        Option(
-            file_okay=False,
-            help="The folder for results and pictures; a run that was killed goes on there.",
-        ),
+        {"file_okay": False},
+        "The folder for results and pictures; a run that was killed goes on there.",
     ]
     page: Annotated[
         Path | None,
-        Option(
-            dir_okay=False, help="Where the page goes; by default paper.md or changes.md in OUT."
-        ),
+        {"dir_okay": False},
+        "Where the page goes; by default paper.md or changes.md in OUT.",
     ] = None
-    n_jobs: Annotated[int, "How many tables, models and seeds at a time."] = 1
-    progress: Annotated[bool | None, "Show a progress bar; by default on a terminal."] = None
+    n_jobs: AtATime = 1
+    progress: Bar = None
 
     def place(self, name: str) -> Path:
         """Where the page of that name goes; its folder is made."""
@@ -48,13 +46,8 @@ def _typed(name: str, page: Path, **options: object) -> str:
     words = ["holdfast", "benchmark", name, "--out", f"out/{name}"]
     for option, value in options.items():
         for one in value if isinstance(value, list) else [value]:
-            words += (
-                []
-                if one in (None, False)
-                else [f"--{option}"]
-                if one is True
-                else [f"--{option}", str(one)]
-            )
+            if one not in (None, False):
+                words += [f"--{option}"] if one is True else [f"--{option}", str(one)]
     return shlex.join([*words, "--page", os.path.relpath(page).replace(os.sep, "/")])
 
 

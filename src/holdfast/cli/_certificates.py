@@ -16,15 +16,13 @@ from typer import Argument
 
 from holdfast import checker
 from holdfast._files import write_table
-from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
-from holdfast.cli._options import BROKEN, FILE, TrustPickle, command
-from holdfast.cli._screens import complain, say
-from holdfast.cli._tables import read_schema
+from holdfast.cli._options import BROKEN, FILE, Opening, command
+from holdfast.cli._screens import complain, say, show_shares
 from holdfast.errors import FileFormatError
+from holdfast.features import FeatureSpace
 from holdfast.features._serial import FORMAT
-from holdfast.importers import read_model
 from holdfast.promises import write_certificates, write_parameters
 from holdfast.promises._certificate import certificate_texts
 from holdfast.verify._exact import plain_model
@@ -54,16 +52,14 @@ def certificates(
     written = write_certificates(result, out)
     if table is not None:
         write_table(written.rename_axis(advised.index or "row"), table)
-    screens.say(
-        f"{written['certificate'].notna().sum():,} certificates for {len(written):,} people."
-    )
+    say(f"{written['certificate'].notna().sum():,} certificates for {len(written):,} people.")
     without = written["reason"][written["certificate"].isna()]
     if len(without):
         causes = without.str.replace(r"^row \d+: ", "", regex=True)
-        screens.show_shares(Counter(causes), "no certificate because")
+        show_shares(Counter(causes), "no certificate because")
     for path in (out, table, parameters):
         if path is not None:
-            screens.say(f"written: {path}")
+            say(f"written: {path}")
 
 
 # Statements differ in Δ, the class and the verdict: more than these at once are no longer read.
@@ -84,6 +80,7 @@ def check(
         FILE,
         "The model that they are about: .npz, .json (parameters), .onnx, .skops, ...",
     ],
+    *,
     space: Annotated[
         Path | None,
         FILE,
@@ -92,21 +89,18 @@ def check(
     row: Annotated[
         Path | None, FILE, "Also: were they made for this row of data? An object of JSON."
     ] = None,
-    trust_pickle: TrustPickle = False,
+    opening: Opening,
 ) -> None:
     """Do these certificates hold? Checked in exact arithmetic, without a solver; exits with 3 if one does not."""
     rejected = 0
-    parameters, apart = _parameters(model, trust_pickle=trust_pickle)
-    given = {
-        name: None if path is None else _json(path)
-        for name, path in (("space", space), ("row", row))
-    }
+    parameters, apart = _parameters(model, opening)
+    given: dict[str, Any] = {"space": space and _json(space), "row": row and _json(row)}
     if (
         space is not None
         and isinstance(given["space"], dict)
         and given["space"].get("format") != FORMAT
     ):
-        given["space"] = read_schema(space)[0].to_dict()
+        given["space"] = FeatureSpace.from_schema(space).to_dict()
     verdicts: Counter[str] = Counter()
     statements: Counter[str] = Counter()
     seconds = 0.0
@@ -142,13 +136,13 @@ def check(
 
 
 def _parameters(
-    path: Path, *, trust_pickle: bool
+    path: Path, opening: Opening
 ) -> tuple[checker.PlainModel | checker.PlainTrees, str]:
     """The model as the checker itself reads it, or through the importers where it cannot, and what is left aside."""
     try:
         if path.suffix.lower() in (".npz", ".hfn", ".json"):
             return checker.load_model(path), ""
-        loaded = read_model(path, trust_pickle=trust_pickle)
+        loaded = opening.model_in(path)
         return plain_model(loaded.trained), _PREPROCESSING if loaded.preprocess is not None else ""
     except checker.CheckError as error:
         raise FileFormatError(str(error)) from error

@@ -14,11 +14,11 @@ import typer
 import holdfast as hf
 from holdfast._numbers import at_most
 from holdfast.changes import Changes
-from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._options import BROKEN, FILE, Jobs, Out, Points, command
 from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.cli._running import Shares, Smallest
+from holdfast.cli._screens import complain, finish, say, show_shares, show_table
 from holdfast.errors import InvalidInputError
 
 # Rows that are certified at once, and rows whose radii are computed at once.
@@ -85,20 +85,18 @@ def certify(
             sound += int(kept.sum())
             both += int((kept & holds).sum())
     seconds = time.perf_counter() - started
-    screens.say(
-        f"{robust:,} of {n:,} rows provably keep class {asked.target} under {changes.every_model}."
-    )
+    say(f"{robust:,} of {n:,} rows provably keep class {asked.target} under {changes.every_model}.")
     if factuals is not None:
-        screens.say(
+        say(
             f"Every such model keeps the class of {sound:,} of the factuals; in {both:,} rows both hold."
         )
-    screens.show_shares(verdicts, "verdict", order=["ROBUST", "NOT_ROBUST", "UNKNOWN"])
-    screens.show_shares(deciders, "decided by")
+    show_shares(verdicts, "verdict", order=["ROBUST", "NOT_ROBUST", "UNKNOWN"])
+    show_shares(deciders, "decided by")
     if robust:
         smallest.show("smallest certified margins", "margin at least")
-    screens.finish(f"{n:,} rows", seconds, out)
+    finish(f"{n:,} rows", seconds, out)
     if fail_if_broken and robust < n:
-        screens.complain(f"{n - robust} of {n} rows are not ROBUST (--fail-if-broken)")
+        complain(f"{n - robust} of {n} rows are not ROBUST (--fail-if-broken)")
         raise typer.Exit(BROKEN)
 
 
@@ -128,7 +126,7 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
         question=question_of("radius", asked), n_jobs=n_jobs,
     ):  # fmt: skip
         lower = part["radius_lower"]
-        n = n + len(part)
+        n += len(part)
         enough += 0 if given is None else int((lower > given.size).sum())
         radii.add(lower)
         smallest.add(lower, lower.to_numpy() > 0)
@@ -138,19 +136,19 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
         "margin": "How far the margin may fall",
         "factor": f"By what factor changes ({changes.words}) may grow",
     }.get(changes.unit, f"How far the model may move (norm {norm:g})")
-    screens.say(f"{far} before each row loses class {asked.target}:")
+    say(f"{far} before each row loses class {asked.target}:")
     if given is not None:
-        screens.say(f"{enough:,} of {n:,} rows allow {at_most(given.size)}.")
+        say(f"{enough:,} of {n:,} rows allow {at_most(given.size)}.")
     least = "radius at least"
     shares = (1.0, 0.95, 0.75, 0.5, 0.25, 0.05)
     rows = ((f"{share:.0%}", f"{radii.least(share):.4g}") for share in shares)
-    screens.show_table(("of the rows", least), rows, right=(least,), title="certified radius")
+    show_table(("of the rows", least), rows, right=(least,), title="certified radius")
     without = radii.counts[0.0]
     if without:
-        screens.say(f"{without:,} of {n:,} rows do not have the class today, or barely: radius 0.")
+        say(f"{without:,} of {n:,} rows do not have the class today, or barely: radius 0.")
     if without < n:
         smallest.show("smallest radii above 0" if without else "smallest radii", least)
-    screens.finish(f"{n:,} rows", seconds, out)
+    finish(f"{n:,} rows", seconds, out)
 
 
 def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[pd.DataFrame]:
@@ -158,7 +156,10 @@ def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[
 
     With factuals, their columns beside them.
     """
-    before = None if factuals is None else _read_factuals(asked, factuals)
+    before = None
+    if factuals is not None:
+        before = tables.read_table(factuals, index=asked.index, space=asked.space)
+        before = before.drop(columns=asked.drop or [], errors="ignore")
     count = 0
     for table in asked.batches(size):
         frame = tables.own_columns(tables.answered(table), asked.loaded, asked.data, asked.space)
@@ -180,10 +181,3 @@ def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[
         raise InvalidInputError(
             f"{factuals}: expected {count} rows, one for each row of data, got {len(before)}"
         )
-
-
-def _read_factuals(asked: Points, path: Path) -> pd.DataFrame:
-    factuals = tables.read_table(path, index=asked.index, space=asked.space)
-    return factuals.drop(
-        columns=[column for column in asked.drop or () if column in factuals.columns]
-    )

@@ -51,7 +51,7 @@ def read_secret(path: Path | None) -> str | None:
 @command
 def add(
     advised: Advised,
-    ledger: Annotated[Path, Option(dir_okay=False, help="The ledger; created if it is not there.")],
+    ledger: Annotated[Path, {"dir_okay": False}, "The ledger; created if it is not there."],
     *,
     date: Annotated[
         str | None, "When the promises were made, 2026-11-16; today if not given."
@@ -98,19 +98,15 @@ def show(
             for part in overviews(book.file, terms, book.file.spans(terms.hash, last)):
                 counts += (len(part), part.robust.sum(), part.erased.sum())
                 dates |= {page.date for page in part.pages if page.date.strip()}
-            words = (
-                "none" if terms.changes is None else terms.changes.words.removeprefix("delta = ")
-            )
+            words = "none"
             if terms.changes is not None:
+                words = terms.changes.words.removeprefix("delta = ")
                 chances[words] = terms.changes.measured
-            thresholds = (
-                terms.threshold if isinstance(terms.threshold, tuple) else (terms.threshold,)
-            )
             rows.append(
                 [
                     terms.model_hash[:12],
                     words,
-                    ", ".join(f"{part:g}" for part in thresholds),
+                    ", ".join(f"{part:g}" for part in np.atleast_1d(terms.threshold)),
                     *(f"{count:,}" for count in counts),
                     min(dates, default="none"),
                     max(dates, default="none"),

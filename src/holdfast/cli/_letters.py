@@ -12,10 +12,10 @@ import typer
 from typer import Option
 
 import holdfast as hf
-from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Explained
 from holdfast.cli._options import FILE, command, plain_errors
+from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
 
 _KINDS = {
@@ -110,15 +110,15 @@ def letters(
             period=period, norm=advised.norm,
         )  # fmt: skip
     manifest = hf.letters(
-        result, out, names=names, sender=None if sender is None else sender.replace("\\n", "\n"), subject=subject,
+        result, out, names=names, sender=sender and sender.replace("\\n", "\n"), subject=subject,
         date=date, until=until, expiry=expiry, language=language, templates=templates, certified=not no_certificates,
     )  # fmt: skip
     count = manifest["outcome"].value_counts()
     listed = ", ".join(f"{count.get(outcome, 0):,} {words}" for outcome, words in _KINDS.items())
-    screens.say(f"{(manifest['file'] != '').sum():,} letters: {listed}.")
+    say(f"{(manifest['file'] != '').sum():,} letters: {listed}.")
     if count.get("already_accepted", 0):
-        screens.say(f"{count['already_accepted']:,} people have the class already and get none.")
-    screens.say(f"letters and manifest.csv: {out}")
+        say(f"{count['already_accepted']:,} people have the class already and get none.")
+    say(f"letters and manifest.csv: {out}")
 
 
 def _radii(result: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:

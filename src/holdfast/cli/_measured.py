@@ -20,7 +20,6 @@ from holdfast.cli import _tables as tables
 from holdfast.cli._options import COUNT, FILE, Norm, Reading, Schema, command
 from holdfast.cli._recourse import Asked
 from holdfast.cli._screens import say
-from holdfast.cli._tables import read_schema
 from holdfast.errors import InvalidInputError
 from holdfast.importers import Model
 from holdfast.importers._files import read_object
@@ -88,36 +87,39 @@ def delta(
     """How far does retraining move the model? A delta that the next one stays within, with a stated probability."""
     tables.check_output(out, table=False)
     if bool(history) == (model is not None):
-        came = "both" if history else "neither"
         raise InvalidInputError(
-            f"expected model files, or --model with --data and --label, got {came}"
+            "expected model files, or --model with --data and --label, got "
+            f"{'both' if history else 'neither'}"
         )
     models: Any = list(map(reading.model_in, history or ()))
     if model is not None and (data is None or label is None):
-        missing = "--data" if data is None else "--label"
-        raise InvalidInputError(f"{missing}: expected it beside --model, got none")
+        raise InvalidInputError(
+            f"{'--data' if data is None else '--label'}: expected it beside --model, got none"
+        )
     rows: Any = None
     if data is not None:
-        space = None if schema is None else read_schema(schema)[0]
+        space = tables.read_schema(schema)[0]
         table = reading.table_in(data, space)
-        classes = None if label is None else tables.column_of(table, label, data, "--label")
-        table = table if label is None else table.drop(columns=label)
-        estimator = None if model is None else read_object(model, trust_pickle=reading.trust_pickle)
-        today = models[0] if estimator is None else import_object(estimator)
-        rows = tables.own_columns(table, today, data, space)
-        if estimator is not None and classes is not None:
+        if label is not None:
+            classes = tables.column_of(table, label, data, "--label").to_numpy()
+            table = table.drop(columns=label)
+        if model is None:
+            rows = tables.own_columns(table, models[0], data, space)
+        else:
+            estimator = read_object(model, trust_pickle=reading.trust_pickle)
+            own = tables.own_columns(table, import_object(estimator), data, space)
             shaped = shape not in (None, "uniform") or how == "refit"
             n = runs or least_history(coverage, confidence) + shaped
             kind: Any = how
             on = how in ("incremental", "refit")
             models = hf.retrain(
-                estimator, rows, classes.to_numpy(), how=kind, n=n, share=1.0 / n if on else None, disjoint=on,
+                estimator, own, classes, how=kind, n=n, share=1.0 / n if on else None, disjoint=on,
                 epochs=epochs, seed=seed, space=space,
             )  # fmt: skip
     start = None if origin is None else reading.model_in(origin)
     calibrated = hf.delta_calibrated(
         models, coverage=coverage, confidence=confidence, shape=shape, norm=norm, origin=start,
-        X=None if model is not None else rows,
+        X=rows,
     )  # fmt: skip
     say(str(calibrated))
     if out is not None:
@@ -187,9 +189,9 @@ def _refitted(
 ) -> hf.retraining.RetrainedModels:
     """The model as it would have been with other rows of the same kind, its preprocessing included."""
     if asked.candidates is None or label is None:
-        missing = "--label" if label is None else "--candidates"
         raise InvalidInputError(
-            f"expected retrained models, or --candidates and --label to refit the model, got no {missing}"
+            "expected retrained models, or --candidates and --label to refit the model, got no "
+            f"{'--label' if label is None else '--candidates'}"
         )
     table = tables.read_table(asked.candidates, space=space)
     classes = tables.column_of(table, label, asked.candidates, "--label").to_numpy()

@@ -22,8 +22,8 @@ from typer.models import ArgumentInfo
 import holdfast as hf
 from holdfast._files import read_json
 from holdfast.changes import Changes, changes_from_dict
-from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
+from holdfast.cli._screens import complain
 from holdfast.cli._wording import in_options
 from holdfast.errors import FileFormatError, InvalidInputError
 from holdfast.features._checks import remark_on_rules
@@ -110,23 +110,17 @@ class MayChange:
         return changes.moving(tuple(_number(end, "--threshold-range") for end in ends))
 
     def _read(self) -> Changes | None:
-        alone = (
-            "--changes"
-            if self.changes is not None
-            else "--margin"
-            if self.margin is not None
-            else ""
-        )
         given = {
             "--delta": self.delta,
             "--norm": self.norm != math.inf,
             "--no-biases": self.no_biases,
+            "--margin": self.margin is not None,
+            "--changes": self.changes is not None,
         }
-        given["--margin"] = alone == "--changes" and self.margin is not None
-        beside = [option for option, value in given.items() if value]
-        if alone and beside:
+        said = [option for option, value in given.items() if value]
+        if len(said) > 1 and said[-1] in ("--margin", "--changes"):
             raise InvalidInputError(
-                f"{alone}: expected neither --delta nor its options beside it, got {beside[0]}"
+                f"{said[-1]}: expected neither --delta nor its options beside it, got {said[0]}"
             )
         if self.changes is not None:
             document = read_json(self.changes)
@@ -215,7 +209,7 @@ class Classes(MayChange, Deciding, Opening):
 
     @cached_property
     def _space_and_label(self) -> tuple[hf.FeatureSpace | None, Any]:
-        return (None, None) if self.schema is None else tables.read_schema(self.schema)
+        return tables.read_schema(self.schema)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -485,20 +479,20 @@ def plain_errors(debug: bool, options: Collection[str] = ()) -> Iterator[None]:
     """What a user can mend, or should know, is one line on stderr; a traceback is for the unforeseen, or on request."""
     said = set()
 
-    def complain(message: str) -> None:
+    def warn(message: str) -> None:
         # What is said of every batch, with other counts, is said once.
         about = re.sub(r"\d+", "", message)
         if about not in said:
-            screens.complain(in_options(message, options), "warning")
+            complain(in_options(message, options), "warning")
         said.add(about)
 
     with warnings.catch_warnings():
         if not debug:
-            warnings.showwarning = lambda message, *_: complain(str(message))
+            warnings.showwarning = lambda message, *_: warn(str(message))
         try:
             yield
         except hf.HoldfastError as error:
             if debug:
                 raise
-            screens.complain(in_options(str(error), options))
+            complain(in_options(str(error), options))
             raise typer.Exit(BAD_INPUT) from None

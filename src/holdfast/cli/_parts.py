@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
@@ -84,11 +84,18 @@ class Parts:
         with self._held():
             beside = self.folder / "whole"
             compressed = self.out.name.lower().endswith(".gz")
-            whole: _Whole = (
+            whole: _Parquet | _Csv = (
                 _Parquet(beside, self.like) if self.parquet else _Csv(beside, compressed)
             )
+
+            def keep(number: int, frame: pd.DataFrame | None) -> None:
+                if frame is not None:
+                    self.write(number, frame)
+                with self._writable():
+                    whole.add(self.path(number))
+
             try:
-                yield partial(self._kept, whole)
+                yield keep
             finally:
                 with self._writable():
                     whole.close()
@@ -96,12 +103,6 @@ class Parts:
                 os.replace(beside, self.out)
             for path in self.folder.glob("0*"):
                 path.unlink()
-
-    def _kept(self, whole: _Whole, number: int, frame: pd.DataFrame | None) -> None:
-        if frame is not None:
-            self.write(number, frame)
-        with self._writable():
-            whole.add(self.path(number))
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -171,15 +172,9 @@ def _keyed(table: Any, like: pd.DataFrame) -> pd.DataFrame:
     return frame.set_index(table.column(last).to_pandas().rename(like.index.name))
 
 
-class _Whole(Protocol):
+class _Parquet:
     """The result as it grows."""
 
-    def add(self, part: Path) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _Parquet:
     def __init__(self, path: Path, like: pd.DataFrame) -> None:
         self.path, self.like = path, like
         self.writer: Any = None
@@ -215,6 +210,8 @@ class _Parquet:
 
 
 class _Csv:
+    """The same."""
+
     def __init__(self, path: Path, compressed: bool) -> None:
         self.plain = path.open("wb")
         # Without the name and the time, which would be others every time.
@@ -268,17 +265,13 @@ def _answer(
     function: Callable[[T], pd.DataFrame], part: tuple[int, T | None]
 ) -> tuple[int, pd.DataFrame | None]:
     number, batch = part
-    return number, None if batch is None else _numbered(function(batch))
-
-
-def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """Row numbers written down like any key: a file in parts cannot say that they go on."""
-    index = frame.index
-    return (
-        frame.set_axis(pd.Index(index.to_numpy(), name=index.name))
-        if isinstance(index, pd.RangeIndex)
-        else frame
-    )
+    if batch is None:
+        return number, None
+    frame = function(batch)
+    if isinstance(frame.index, pd.RangeIndex):
+        # Row numbers are written down like any key: a file in parts cannot say that they go on.
+        frame = frame.set_axis(pd.Index(frame.index.to_numpy(), name=frame.index.name))
+    return number, frame
 
 
 def question_of(verb: str, options: object, **others: object) -> str:

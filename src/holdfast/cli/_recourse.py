@@ -87,19 +87,15 @@ class Asked(Points, Searching):
         frame = self.table if frame is None else frame
         generator, space, others = self.way(self.loaded, self.space, frame)
         return {
-            "model": self.loaded, "X": self.some_of(frame, space), "target": self.label, "changes": changes,
+            "model": self.loaded, "X": pd.concat(self.people([frame], space)), "target": self.label, "changes": changes,
             "generator": generator, "space": space, "seed": self.seed, "time_limit": self.time_limit,
             "data": others if generator.example_table() is None else None,
         }  # fmt: skip
 
-    def some_of(self, frame: pd.DataFrame, space: hf.FeatureSpace) -> pd.DataFrame:
-        """Those people who are asked about."""
-        return pd.concat(self.people([frame], space))
-
     def people(
         self, batches: Iterable[pd.DataFrame], space: hf.FeatureSpace
     ) -> Iterator[pd.DataFrame]:
-        """The same, batch by batch; where nobody is without the class, the first few who have it."""
+        """Those who are asked about, batch by batch; where nobody is without the class, the first few who have it."""
         batches = self._once(batches)
         if self.rows is None:
             yield from batches
@@ -206,7 +202,11 @@ def alternatives(
             alone = f" (without {left_alone})" if left_alone else ""
             say(f"{keys.name or 'row'} {key}, answer {answer}{alone}: {words}{proven}")
     if out is not None:
-        write_table(_whole(result.to_frame().assign(advice=advice), people), out)
+        # A person without an answer has empty cells, which must not turn everyone's whole numbers into fractions.
+        whole = {
+            name: "Int64" for name in people.columns if pd.api.types.is_integer_dtype(people[name])
+        }
+        write_table(result.to_frame().assign(advice=advice).astype(whole), out)
     finish(f"{len(people):,} people", seconds, out)
 
 
@@ -224,14 +224,6 @@ def methods() -> None:
         rows.append((method.name, method.good_for, needs, method.paper))
     longest = max(len(method.name) for method in METHODS)
     show_table(("method", "good for", "needs", "from"), rows, first_width=longest, show_lines=True)
-
-
-def _whole(result: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
-    """A person without an answer has empty cells, which must not turn everyone's whole numbers into fractions."""
-    whole = {
-        name: "Int64" for name in people.columns if pd.api.types.is_integer_dtype(people[name])
-    }
-    return result.astype(whole)
 
 
 class _Counts:
@@ -254,7 +246,8 @@ class _Counts:
             for name in ("found", "verdict", "cost_l1", "optimality_gap", "reason")
         )
         found = found.astype(bool)
-        self.n, self.found = self.n + len(part), self.found + int(found.sum())
+        self.n += len(part)
+        self.found += int(found.sum())
         self.robust += int((verdict == "ROBUST").sum())
         if self.chance in part:
             self.measured += int((part[self.chance] != "").sum())
@@ -262,11 +255,9 @@ class _Counts:
             self.cost += float(cost[found].sum())
             self.dearest = max(self.dearest, float(cost[found].max()))
         known = gap.dropna()
-        self.gaps, self.cheapest = (
-            self.gaps + len(known),
-            self.cheapest + int((known <= 1e-4).sum()),
-        )
-        self.widest = max(self.widest, float(known.max()) if len(known) else 0.0)
+        self.gaps += len(known)
+        self.cheapest += int((known <= 1e-4).sum())
+        self.widest = max([self.widest, *known])
         self.reasons.update(reason[~found].fillna("").tolist())
         for key in np.flatnonzero(found)[: SHOWN - len(self.lines)]:
             proven = verdict.iloc[key]

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import holdfast as hf
 from holdfast._files import check_place
-from holdfast.cli import _screens as screens
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Explained
 from holdfast.cli._options import FILE, NAMED_FILE, THERE, Texts, command, named
+from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
 
 
@@ -69,37 +69,30 @@ def report(
     started = time.perf_counter()
     others = [_named_file(text) for text in compare or []]
     people = advised.table
-    columns = group or []
-    groups = {
-        column: tables.column_of(people, column, advised.data, "--group") for column in columns
-    }
+    columns = [
+        tables.column_of(people, column, advised.data, "--group").name for column in group or []
+    ]
+    groups = people[columns]
     if advised.space is None and advised.loaded.preprocess is None:
         # Where every column is one of the model's, those that only name groups are none of them.
         features = advised.loaded.classifier.n_features
         people = people.drop(columns=columns) if len(people.columns) > features else people
     told = advised.read_advice(people)
     result = told.first
-    aligned = {
-        column: tables.rows_by_key(
-            values.to_frame(), result.factuals, advised.data, "the recourse"
-        )[column]
-        for column, values in groups.items()
-    }
+    aligned = tables.rows_by_key(groups, result.factuals, advised.data, "the recourse")
     written = hf.report(
         result, out, alternatives=None if told.left_alone is None else told,
         ledger=None if ledger is None else Ledger(ledger, create=False), certificates=certificates, letters=letters,
         retrained=map(advised.model_in, retrained or ()),
-        title=title, name=name, outcome=outcome, calibrated=calibrated, groups=aligned, date=date,
+        title=title, name=name, outcome=outcome, calibrated=calibrated, groups=dict(aligned.items()), date=date,
         others={name: advised.read_advice(people, path, like=result) for name, path in others}, radii=not no_radius,
     )  # fmt: skip
-    screens.say(f"{len(result):,} people, {result.found.sum():,} with advice.")
+    say(f"{len(result):,} people, {result.found.sum():,} with advice.")
     if result.changes is not None:
-        screens.say(
-            f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}."
-        )
+        say(f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}.")
     size = written.stat().st_size / 1e6
     seconds = time.perf_counter() - started
-    screens.say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
+    say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
 
 
 def _named_file(text: str) -> tuple[str, Path]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast._network import Bools
-from holdfast.cli import _screens as screens
+from holdfast.cli._screens import SHOWN, WIDE, show_table
 
 
 class Shares:
@@ -19,21 +19,17 @@ class Shares:
 
     def add(self, values: pd.Series) -> None:
         """Some more rows."""
-        self.counts.update(_four_digits(values))
+        # To four digits, rounded down: there are few of them however many rows there are, and `at least` stays true.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            unit = 10.0 ** (np.floor(np.log10(values.to_numpy())) - 3)
+            down = np.floor(values / unit) * unit
+        self.counts.update(np.where(np.isfinite(down), np.minimum(down, values), values).tolist())
 
     def least(self, share: float) -> float:
         """What so large a share of the rows has at least."""
         ends = sorted(self.counts)
         counts = np.cumsum([self.counts[end] for end in ends])
         return ends[int(np.searchsorted(counts, (1 - share) * (counts[-1] - 1), "right"))]
-
-
-def _four_digits(values: pd.Series) -> list[float]:
-    """Rounded down, so that there are few of them however many rows there are, and `at least` stays true."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit = 10.0 ** (np.floor(np.log10(values.to_numpy())) - 3)
-        down = np.floor(values / unit) * unit
-    return list(np.where(np.isfinite(down), np.minimum(down, values), values))
 
 
 class Smallest:
@@ -44,20 +40,18 @@ class Smallest:
 
     def add(self, values: pd.Series, counted: Bools) -> None:
         """Some more rows, of which those that are `counted`."""
-        full = len(self.rows) == screens.SHOWN
+        full = len(self.rows) == SHOWN
         few = np.flatnonzero(
             counted & (values.to_numpy() <= (self.rows.iloc[-1] if full else np.inf))
         )
         if not few.size:
             return
-        least = values.iloc[few].nsmallest(screens.SHOWN)
+        least = values.iloc[few].nsmallest(SHOWN)
         both = least if self.rows.empty else pd.concat([self.rows, least])
-        self.rows = both.nsmallest(screens.SHOWN)
+        self.rows = both.nsmallest(SHOWN)
 
     def show(self, title: str, heading: str) -> None:
         """A table of them."""
         rows = ((key, f"{value:.6g}") for key, value in self.rows.items())
         key = str(self.rows.index.name or "row")
-        screens.show_table(
-            (key, heading), rows, right=(heading,), first_width=screens.WIDE, title=title
-        )
+        show_table((key, heading), rows, right=(heading,), first_width=WIDE, title=title)

@@ -36,28 +36,16 @@ class Served(Classes, Searching):
     ] = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limited:
-    """What a request may take, and all of them together."""
-
-    max_bytes: Annotated[int, COUNT, "The longest body of a request."] = 1_000_000
-    max_people: Annotated[int, COUNT, "The most people in a request."] = 1000
-    max_seconds: Annotated[
-        float, "Processor time of a request; what is undecided by then is UNKNOWN."
-    ] = 10.0
-    max_waiting: Annotated[int, COUNT, "The most requests that wait; one more is told 503."] = 64
-
-    @property
-    def limits(self) -> tuple[int, int, float, int]:
-        """Bytes, people, seconds and requests that wait."""
-        return self.max_bytes, self.max_people, self.max_seconds, self.max_waiting
-
-
 @command
 def serve(
     served: Served,
-    limited: Limited,
     *,
+    max_bytes: Annotated[int, COUNT, "The longest body of a request."] = 1_000_000,
+    max_people: Annotated[int, COUNT, "The most people in a request."] = 1000,
+    max_seconds: Annotated[
+        float, "Processor time of a request; what is undecided by then is UNKNOWN."
+    ] = 10.0,
+    max_waiting: Annotated[int, COUNT, "The most requests that wait; one more is told 503."] = 64,
     ledger: Annotated[
         Path | None, {"dir_okay": False}, "Record every promise here before it is answered."
     ] = None,
@@ -105,14 +93,17 @@ def serve(
         radius=not no_radius,
         audited=audit_token_file is not None,
         seed=served.seed,
-        limits=RequestLimits(*limited.limits),
+        limits=RequestLimits(max_bytes, max_people, max_seconds, max_waiting),
     )
     files = {"advise": token_file, "audit": audit_token_file}
     tokens = {
         role: path.read_text(encoding="utf-8").strip() for role, path in files.items() if path
     }
-    run(service, host=host, port=port, tokens=tokens, workers=workers, ready=_ready)
-
-
-def _ready(url: str) -> None:
-    say(f"listening at {url}")
+    run(
+        service,
+        host=host,
+        port=port,
+        tokens=tokens,
+        workers=workers,
+        ready=lambda url: say(f"listening at {url}"),
+    )

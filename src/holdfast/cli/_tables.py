@@ -56,7 +56,7 @@ class TableFile:
 
     def __len__(self) -> int:
         with _readable(self.path):
-            return int(self._dataset.count_rows()) if is_parquet(self.path) else self._rows
+            return int(self._dataset.count_rows()) if is_parquet(self.path) else self._types[1]
 
     def batches(self, size: int | None) -> Iterator[pd.DataFrame]:
         """The rows, so many at a time, in the order and with the types that they have together; None: all at once."""
@@ -76,10 +76,14 @@ class TableFile:
             frame = frame.reset_index()
         # Of Parquet files they are not even read.
         others = [] if is_parquet(self.path) else self._others
-        for column in [*([] if self.index is None else [self.index]), *others]:
-            if column not in frame.columns and column not in self.elsewhere:
+        needed = [name for name in others if name not in self.elsewhere]
+        for column in needed if self.index is None else [self.index, *needed]:
+            if column not in frame.columns:
+                hint = ""
+                if len(frame.columns) == 1 and ";" in str(frame.columns[0]):
+                    hint = "; is it separated by semicolons? Save it with commas, and with points in its numbers"
                 raise InvalidInputError(
-                    f"{self.path}: expected a column {column!r}, got {list(frame.columns)}{_hint(frame)}"
+                    f"{self.path}: expected a column {column!r}, got {list(frame.columns)}{hint}"
                 )
         frame = frame.rename_axis("row") if self.index is None else frame.set_index(self.index)
         return frame.drop(columns=others, errors="ignore") if others else frame
@@ -101,30 +105,31 @@ class TableFile:
 
     @cached_property
     def _dataset(self) -> Any:
-        return dataset(self.path, texts=self._texts, drop=self._others, elsewhere=self.elsewhere)
+        return _dataset_of(self)
 
     def _parquet(self, size: int | None) -> Iterator[pd.DataFrame]:
         """Row groups as they come, cut into batches that do not depend on how large they are."""
-        import pyarrow  # type: ignore[import-untyped]
-
-        source = self._dataset
-        waiting, n = [], 0
-        for batch in _row_groups(source):
+        waiting: list[Any] = []
+        n = 0
+        for batch in _row_groups(self._dataset):
             while batch.num_rows:
                 waiting.append(batch if size is None else batch.slice(0, size - n))
                 batch = batch.slice(waiting[-1].num_rows)
                 n += waiting[-1].num_rows
                 if n == size:
-                    yield self._frame(pyarrow.Table.from_batches(waiting), source, size)
+                    yield self._frame(waiting, size)
                     waiting, n = [], 0
         if waiting:
-            yield self._frame(pyarrow.Table.from_batches(waiting), source, size)
+            yield self._frame(waiting, size)
 
-    def _frame(self, table: Any, source: Any, size: int | None) -> pd.DataFrame:
+    def _frame(self, batches: list[Any], size: int | None) -> pd.DataFrame:
+        import pyarrow  # type: ignore[import-untyped]
+
+        table = pyarrow.Table.from_batches(batches)
         place = table.schema.get_field_index(self.index or "")
         if place >= 0:
             table = table.set_column(place, self.index, table.column(place).cast("string"))
-        table = table.replace_schema_metadata(source.schema.metadata)
+        table = table.replace_schema_metadata(self._dataset.schema.metadata)
         # Columns of a batch stay where they were decoded: whoever judges them, on the other core, has to put them
         # together anyway.
         batch = size is not None
@@ -138,10 +143,11 @@ class TableFile:
             raise FileFormatError(
                 f"{self.path}: expected each column once, got {twice.iloc[0]!r} twice"
             )
-        chunks = self._chunks(size, {})
-        first = next(chunks, None)
-        if first is None or size is None or len(first) < size:
-            yield from () if first is None else (first,)
+        first = next(self._chunks(size, {}), None)
+        if first is None:
+            return
+        if size is None or len(first) < size:
+            yield first
         else:
             # What a column holds further down may be other than what its beginning looks like.
             yield from self._chunks(size, self._types[0])
@@ -159,10 +165,6 @@ class TableFile:
                 own = text[name]
                 frame[name] = own if name == self.index else own.where(own != "", other=None)
             yield frame
-
-    @property
-    def _rows(self) -> int:
-        return self._types[1]
 
     @cached_property
     def _types(self) -> tuple[Document, int]:
@@ -184,13 +186,7 @@ def _common(types: set[Any]) -> Any:
     return np.dtype(np.float64) if numbers else str
 
 
-def dataset(
-    path: Path,
-    *,
-    texts: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    elsewhere: Collection[str] = (),
-) -> Any:
+def _dataset_of(table: TableFile) -> Any:
     """A Parquet file, a folder of them, or one that is partitioned by the names of its folders, without some columns.
 
     Files have the same columns, each of one type or of types that go into a common one; folders' names are whole
@@ -199,6 +195,7 @@ def dataset(
     import pyarrow
     from pyarrow import dataset as arrow
 
+    path, drop = table.path, table._others
     files = _parquet_files(path)
     # Of one file, the folders that lead to it.
     folders = [(file.relative_to(path) if path.is_dir() else file).parent.parts for file in files]
@@ -208,7 +205,7 @@ def dataset(
     ):
         said.setdefault(name, set()).add(value)
     named = {
-        name: pyarrow.string() if name in texts or not _numbers(values) else pyarrow.int32()
+        name: pyarrow.string() if name in table._texts or not _numbers(values) else pyarrow.int32()
         for name, values in said.items()
     }
     source = arrow.dataset(
@@ -218,7 +215,7 @@ def dataset(
     whole: dict[str, Any] = {}
     metadata = None
     changed = set[str]()
-    unknown = set(drop) - set(elsewhere)
+    unknown = set(drop) - set(table.elsewhere)
     for fragment in source.get_fragments():
         physical = fragment.physical_schema
         keys = arrow.get_partition_keys(fragment.partition_expression)
@@ -357,18 +354,10 @@ def _readable(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _hint(frame: pd.DataFrame) -> str:
-    """What is probably the matter with a table of one column."""
-    split = len(frame.columns) == 1 and ";" in str(frame.columns[0])
-    return (
-        "; is it separated by semicolons? Save it with commas, and with points in its numbers"
-        if split
-        else ""
-    )
-
-
-def read_schema(path: Path) -> tuple[FeatureSpace, Hashable]:
-    """The feature space that `FeatureSpace.to_dict` wrote, or that of a schema with its label column."""
+def read_schema(path: Path | None) -> tuple[FeatureSpace | None, Hashable]:
+    """The feature space that `FeatureSpace.to_dict` wrote, or of a schema also its label column; no file: None."""
+    if path is None:
+        return None, None
     data = read_json(path)
     if isinstance(data, dict) and data.get("format") == FORMAT:
         return FeatureSpace.from_dict(data), None

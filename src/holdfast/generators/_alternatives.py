@@ -25,8 +25,6 @@ from holdfast.generators._recourse import Recourse
 from holdfast.generators._stated import recourse_from
 from holdfast.verify._fingerprint import leave_out
 
-_EXPLAIN = inspect.signature(explain).parameters
-
 
 def alternatives(
     model: object,
@@ -74,7 +72,8 @@ def alternatives(
     whole_number(n_answers, "n_answers", least=1)
     if not isinstance(X, pd.DataFrame):
         raise InvalidInputError(f"X: expected a DataFrame, got {type(X).__name__}")
-    check_options("alternatives", options, [*_EXPLAIN, "n_answers"])
+    known = [*inspect.signature(explain).parameters, "n_answers"]
+    check_options("alternatives", options, known)
     if isinstance(changes, Changes) and changes.chance is not None:
         leave_out("chance", "it is about one answer a person, not alternatives", "risk_calibrated")
         changes = changes.calibrated(None)

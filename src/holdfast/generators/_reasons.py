@@ -179,30 +179,23 @@ def _won(
 
 
 def _usual(recourse: Recourse, target: int) -> Floats:
-    """What accepted people have in each column; nan where nobody knows."""
-    people = _people(recourse)
-    if len(people):
+    """The usual value of accepted people in each column, else the middle of its range; nan where neither is known."""
+    table = recourse.data
+    if table is None and recourse.generator is not None:
+        table = recourse.generator.example_table()
+    people = np.empty((0, len(recourse.space.features)))
+    if table is not None and not isinstance(table, FeatureSpace):
+        some = np.unique(np.linspace(0, len(table) - 1, min(len(table), _ENOUGH)).astype(np.intp))
+        people = recourse.space.numbers(
+            table.iloc[some] if isinstance(table, pd.DataFrame) else np.asarray(table)[some]
+        )
         points = recourse.space.encode_numbers(people)
         people = people[recourse.classifier.predict_index(points) == target]
-    usual = np.full(len(recourse.space.features), np.nan)
+    usual = np.full(people.shape[1], np.nan)
     for i, feature in enumerate(recourse.space.features):
         known = people[~np.isnan(people[:, i]), i]
-        ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
-        if ordered:
+        if feature.kind not in (Kind.CATEGORICAL, Kind.BINARY):
             usual[i] = np.median(known) if known.size else (feature.lower + feature.upper) / 2.0
         elif known.size:
             usual[i] = np.bincount(known.astype(np.intp)).argmax()
     return np.where(np.isfinite(usual), usual, np.nan)
-
-
-def _people(recourse: Recourse) -> Floats:
-    """People of whom some may be accepted; none where there is no table of them."""
-    table = recourse.data
-    if table is None and recourse.generator is not None:
-        table = recourse.generator.example_table()
-    if table is None or isinstance(table, FeatureSpace):
-        return np.empty((0, len(recourse.space.features)))
-    some = np.unique(np.linspace(0, len(table) - 1, min(len(table), _ENOUGH)).astype(np.intp))
-    return recourse.space.numbers(
-        table.iloc[some] if isinstance(table, pd.DataFrame) else np.asarray(table)[some]
-    )

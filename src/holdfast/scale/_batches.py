@@ -149,8 +149,11 @@ class BatchFunction:
         for name in [name for name in self.keep if name in other and result[name].isna().any()]:
             # Arrow has no other type for whole numbers that may be missing.
             if isinstance(batch, pd.DataFrame):
+                own = result[name]
+                row = int(np.flatnonzero(own.isna())[0])
                 raise InvalidInputError(
-                    f"{_gap(result[name])}; declare it as {result[name].dtype} where it may be missing"
+                    f"column {name!r}: expected a value in every row, got {own.iloc[row]} in "
+                    f"{row_words(row, own.index)}; declare it as {own.dtype} where it may be missing"
                 )
             del other[name]
         result = result.astype(other) if other else result
@@ -172,7 +175,9 @@ class BatchFunction:
     def _prepared(self) -> Answer:
         with _LOCK:
             if self.token not in _PREPARED:
-                _PREPARED[self.token] = _VERBS[self.verb].prepared(self.model, dict(self.options))
+                _PREPARED[self.token] = _VERBS[self.verb].prepared(
+                    self.model, {**self.options, "progress": False}
+                )
                 while len(_PREPARED) > _MOST:
                     del _PREPARED[next(iter(_PREPARED))]
             return _PREPARED[self.token]
@@ -261,14 +266,6 @@ def _as_declared(own: pd.Series, dtype: Any) -> pd.Series:
     return declared
 
 
-def _gap(own: pd.Series) -> str:
-    row = int(np.flatnonzero(own.isna())[0])
-    return (
-        f"column {own.name!r}: expected a value in every row, got {own.iloc[row]} in "
-        f"{row_words(row, own.index)}"
-    )
-
-
 def _kind(dtype: Any) -> str:
     if types.is_bool_dtype(dtype):
         return "yes or no"
@@ -307,7 +304,6 @@ def _certify(model: Any, options: dict[str, Any]) -> Answer:
     }
     ready, target = prepare(model, options.pop("changes"), **reading), options.pop("target")
     before = options.pop("factuals", None)
-    options["progress"] = False
 
     def answer(frame: pd.DataFrame) -> pd.DataFrame:
         if before is None:
@@ -323,7 +319,6 @@ def _certify(model: Any, options: dict[str, Any]) -> Answer:
 
 def _radius(model: Any, options: dict[str, Any]) -> Answer:
     loaded = load_model(model, options.pop("threshold", None))
-    options["progress"] = False
     return lambda frame: certified_radius(loaded, frame, **options).to_frame()
 
 
@@ -353,7 +348,6 @@ def _explain_columns(like: pd.DataFrame, options: Mapping[str, Any]) -> Columns:
 
 def _explain(model: Any, options: dict[str, Any]) -> Answer:
     loaded = load_model(model, options.pop("threshold", None))
-    options["progress"] = False
 
     def answer(frame: pd.DataFrame) -> pd.DataFrame:
         result = explain(loaded, frame, **options)

@@ -10,7 +10,6 @@ import pandas as pd
 
 import holdfast as hf
 from holdfast.cli.demo import _pages as pages
-from holdfast.cli.demo._figure import draw
 from holdfast.cli.demo._lender import (
     make_promises,
     pick_broken,
@@ -19,6 +18,7 @@ from holdfast.cli.demo._lender import (
     watch_updates,
 )
 from holdfast.generators._stated import recourse_from
+from holdfast.presentation.pictures._drawing import new_figure
 
 # For how many applicants the cheapest advice is looked for, and for how long.
 APPLICANTS = 4
@@ -34,8 +34,9 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     lender = train_lender(applicants, seed)
     pages.show_lender(lender)
     calibrated = watch_updates(lender, seed)
-    pages.show_updates(calibrated, rounded_up(float(calibrated)), delta)
-    delta = rounded_up(float(calibrated)) if delta is None else delta
+    measured = rounded_up(float(calibrated))
+    pages.show_updates(calibrated, measured, delta)
+    delta = measured if delta is None else delta
     changes = hf.PlausibleChanges(delta)
     space = lender.space()
     before, after = make_promises(lender, promises)
@@ -56,7 +57,13 @@ def run_demo(out: Path, *, applicants: int, promises: int, delta: float | None, 
     closest = advise(few, generator=hf.Closest(), time_limit=SECONDS_EACH)
     pages.show_advice(closest, neighbour, delta)
     out.mkdir(parents=True, exist_ok=True)
-    draw(promised, calibrated.evidence["distance"].to_numpy(), delta, out / "demo.png")
+    # Every promise, today and in the worst case; then how many survive which delta, and how far the updates moved.
+    figure = new_figure("the demo's picture", (13.5, 5.2), w_pad=0.15, h_pad=0.1, wspace=0.04)
+    left, right = figure.subplots(1, 2, width_ratios=[1.15, 1])
+    certificates.plot(left)
+    deltas = (delta / 2, delta, 2 * delta)
+    promised.plot("survival", right, delta=deltas, moved=calibrated.evidence["distance"])
+    figure.savefig(out / "demo.png", dpi=150)
     hf.report(
         advise(before, generator=neighbours), out / "report.html", title="Advice to rejected loan applicants",
         name="robust neighbour", outcome="a loan", others={"nearest neighbour": promised}, calibrated=calibrated,

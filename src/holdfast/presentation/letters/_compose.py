@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -17,14 +17,14 @@ import numpy as np
 
 from holdfast._dates import read_day
 from holdfast._files import Place
-from holdfast._given import given_row
+from holdfast._given import given_list, given_row
 from holdfast._network import Bools, Floats, Ints
 from holdfast._numbers import short
 from holdfast._trees import TreeEnsemble
 from holdfast.changes import Chance, Changes, PlausibleChanges, TreeChanges
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import Feature, FeatureSpace, Kind
-from holdfast.features._codec import Rows, differs
+from holdfast.features._codec import differs
 from holdfast.features._describe import PERCENT
 from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._reasons import Against
@@ -86,8 +86,8 @@ class Batch:
         How long each promise lasts, one for each row of the recourse; None: nothing is said.
     certified
         Whether each guarantee is to have a certificate, whose id is quoted.
-    own, after
-        The people as they are, and as they are told to become; without an answer the two are the same.
+    after
+        The people as they are told to become, a number for each column; without an answer as they are.
     accepted
         Who has the class already, so that there is no refusal to write about.
     broken
@@ -107,8 +107,7 @@ class Batch:
     until: datetime.date | None
     expiry: Expiry | None
     certified: bool
-    own: Rows
-    after: Rows
+    after: Floats
     accepted: Bools
     broken: list[list[str]]
     against: list[list[Against]]
@@ -118,7 +117,7 @@ class Batch:
     def read(
         cls,
         recourse: Recourse,
-        rows: Sequence[int],
+        rows: Iterable[int] | None,
         *,
         sender: str | None = None,
         subject: str | None = None,
@@ -129,8 +128,9 @@ class Batch:
         templates: Place | None = None,
         certified: bool = True,
     ) -> Batch:
-        """The batch of these rows, counted from 0, with what the caller says about all letters of it, checked."""
-        check_recourse(recourse, "recourse")
+        """The batch of these rows, counted from 0, or of all, with what the caller says of all letters, checked."""
+        n = len(check_recourse(recourse, "recourse"))
+        wanted = list(range(n)) if rows is None else given_list(rows, "rows")
         spoken = Language.find(language, templates)
         written = datetime.date.today() if date is None else read_day(date, "date")
         last = None if until is None else read_day(until, "until")
@@ -144,15 +144,14 @@ class Batch:
             raise InvalidInputError(
                 f"expiry: expected what promise_expiry returned, got {expiry!r}"
             )
-        n = len(recourse)
         if expiry is not None and len(expiry.radius) != n:
             raise InvalidInputError(
                 f"expiry: expected one promise for each of the {n} rows, got {len(expiry.radius)}"
             )
-        chosen = np.array([given_row(row, n) for row in rows], dtype=np.intp)
-        if np.any(chosen != np.array(rows)):
+        chosen = np.array([given_row(row, n) for row in wanted], dtype=np.intp)
+        if np.any(chosen != np.array(wanted)):
             raise InvalidInputError(
-                f"row: expected one of the {n} rows, counted from 0, got {min(rows)}"
+                f"row: expected one of the {n} rows, counted from 0, got {min(wanted)}"
             )
         space = recourse.space
         lines = (
@@ -160,13 +159,13 @@ class Batch:
             if sender is None
             else [one_line(line, "sender") for line in str(sender).splitlines() if line]
         )
-        own = space.rows(recourse.factuals.iloc[chosen])
-        after = Rows(own.numbers.copy(), own.points.copy())
+        own = recourse.people.take(chosen)
+        after = own.numbers.copy()
         answered = np.flatnonzero(recourse.found[chosen])
         broken: list[list[str]] = [[] for _ in chosen]
         if answered.size:
             told = space.rows(recourse.counterfactuals.iloc[chosen[answered]])
-            after.numbers[answered], after.points[answered] = told
+            after[answered] = told.numbers
             for place, sentences in zip(
                 answered.tolist(), space.violations(told, own.take(answered)), strict=True
             ):
@@ -181,7 +180,6 @@ class Batch:
             until=last,
             expiry=expiry,
             certified=certified,
-            own=own,
             after=after,
             accepted=np.asarray(
                 recourse.classifier.predict_index(own.points) == recourse.targets[chosen]
@@ -222,13 +220,13 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
     changes: tuple[Change, ...] = ()
     unchanged: tuple[Detail, ...] = ()
     unlisted = 0
-    words = _Words(space, batch.language)
     language = batch.language
+    words = _Words(space, language)
     if found:
-        before = batch.own.numbers[place]
-        after = batch.after.numbers[place]
+        before = recourse.people.numbers[row]
+        after = batch.after[place]
         _refuse_bad_advice(space, key, before, after, batch.broken[place])
-        shares = _shares(space, batch.own.points[place], recourse.points[row])
+        shares = _shares(space, recourse.people.points[row], recourse.points[row])
         moved = differs(before, after)
         order = [i for i in np.argsort(-shares, kind="stable").tolist() if moved[i]]
         box = batch.boxes.get(row, {})
@@ -381,10 +379,8 @@ class _Words:
         if feature.labelled or str(feature.name) not in box:
             return {}
         low, high = box[str(feature.name)]
-        low, high = (
-            (-math.inf if math.isnan(low) else low),
-            (math.inf if math.isnan(high) else high),
-        )
+        low = -math.inf if math.isnan(low) else low
+        high = math.inf if math.isnan(high) else high
         if low <= old <= high:
             # Nobody is told to raise something to less than it is.
             low, high = (new, high) if new > old else (low, new)

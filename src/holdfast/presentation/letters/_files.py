@@ -17,7 +17,6 @@ from holdfast._files import Place, given_path, write_csv
 from holdfast._given import check_options, given_list
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators import Recourse
-from holdfast.generators._recourse import check_recourse
 from holdfast.presentation.letters._compose import Batch, LetterOptions, key_of
 from holdfast.presentation.letters._letter import Letter, fill_in
 
@@ -62,10 +61,7 @@ def letters(
         already get no letter: their `outcome` is "already_accepted".
     """
     check_options("letters", options, LetterOptions.__annotations__)
-    check_recourse(recourse, "recourse")
-    batch = Batch.read(
-        recourse, range(len(recourse)) if rows is None else given_list(rows, "rows"), **options
-    )
+    batch = Batch.read(recourse, rows, **options)
     chosen = batch.rows.tolist()
     if not chosen:
         raise InvalidInputError("rows: expected at least one row, got none")

@@ -85,7 +85,10 @@ def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
     if not drawn:
         return nothing_to_draw(ax, "no column is to be changed")
     # A label may be a whole sentence: broken into lines, and cut where even these would leave no room for the bars.
-    names = [plain("\n".join(_lines(move.label))) for move in drawn]
+    lines = (
+        textwrap.wrap(move.label, _LABEL_WIDTH, max_lines=2, placeholder=" …") for move in drawn
+    )
+    names = [plain("\n".join(own)) for own in lines]
     # Up, down and to another label.
     parts = (
         (label, np.array([getattr(move, name) for move in drawn], dtype=float), style)
@@ -106,10 +109,6 @@ def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
         else f", the first {len(drawn)} of {len(recourse.moves)}"
     )
     return headline(ax, f"What people are told to change{more}")
-
-
-def _lines(label: str) -> list[str]:
-    return textwrap.wrap(label, _LABEL_WIDTH, max_lines=2, placeholder=" …")
 
 
 def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) -> Axes:
@@ -151,13 +150,13 @@ def _radii(recourse: Recourse, radius: Any) -> Floats:
     """The certified radii of the rows with an answer: the caller's, or computed."""
     rows = recourse.answered
     if radius is not None:
-        if isinstance(radius, CertifiedRadius) and radius.unit != _unit(recourse):
-            raise InvalidInputError(
-                f"radius: expected a {_unit(recourse)} for each answer, got a {radius.unit}"
-            )
-        given = np.asarray(
-            radius.lower if isinstance(radius, CertifiedRadius) else radius, dtype=np.float64
-        )
+        if isinstance(radius, CertifiedRadius):
+            if radius.unit != _unit(recourse):
+                raise InvalidInputError(
+                    f"radius: expected a {_unit(recourse)} for each answer, got a {radius.unit}"
+                )
+            radius = radius.lower
+        given = np.asarray(radius, dtype=np.float64)
         if given.shape not in ((len(recourse),), (rows.size,)):
             raise InvalidInputError(
                 f"radius: expected one for each of the {rows.size} answers or {len(recourse)} rows, got {given.shape}"

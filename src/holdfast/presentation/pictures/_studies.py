@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -92,7 +93,7 @@ def _pictures(
 
 def _scatter(axes: Any, part: pd.DataFrame, names: list[str], metric: str, label: str) -> None:
     """One mark for each method and delta; filled where it was asked for a delta."""
-    for name, marker in zip(names, _marker_of(names), strict=True):
+    for name, marker in zip(names, cycle(_MARKERS), strict=False):
         rows = part[(part["method"] == name) & (part["verified_label"] == label)]
         asked = bool((rows["delta_label"] != "").any())
         axes.errorbar(
@@ -116,7 +117,7 @@ def _front(axes: Any, part: pd.DataFrame, names: list[str], metric: str) -> None
         linewidth=1.0,
         zorder=1,
     )
-    markers = dict(zip(names, _marker_of(names), strict=True))
+    markers = dict(zip(names, cycle(_MARKERS), strict=False))
     for row in part.to_dict("records"):
         name = named(row)
         asked = bool(row["delta_label"])
@@ -124,7 +125,3 @@ def _front(axes: Any, part: pd.DataFrame, names: list[str], metric: str) -> None
             row["cost_relative"], 100 * row[metric], markers[name], label=plain(name), markersize=7 if asked else 9,
             markerfacecolor=DARK if asked else "none", markeredgecolor="white" if asked else DARK, markeredgewidth=0.8,
         )  # fmt: skip
-
-
-def _marker_of(names: list[str]) -> list[str]:
-    return [_MARKERS[place % len(_MARKERS)] for place in range(len(names))]

@@ -150,30 +150,27 @@ def other_ways(
             if other.found[row]:
                 result[row].append(OtherWay(name, advice, verdict or ""))
     if alternatives is not None:
-        _add_alternatives(recourse, alternatives, result)
+        keys = recourse.factuals.index
+        alone = getattr(alternatives, "left_alone", None)
+        if alone is None or not keys.is_unique or not set(alternatives.factuals.index) <= set(keys):
+            raise InvalidInputError(
+                "alternatives: expected what `alternatives` returns for the same people, each with a key of their own, "
+                f"got {type(alternatives).__name__ if alone is None else 'other or repeated keys'}"
+            )
+        rows = keys.get_indexer(alternatives.factuals.index).tolist()
+        told = zip(rows, alone, alternatives.advice, alternatives.verdict_names, strict=True)
+        for row, names, advice, verdict in told:
+            if names:
+                labels = " and ".join(map(recourse.space.label, names.split(", ")))
+                result[row].append(OtherWay(f"leaving {labels} alone", advice, verdict or ""))
     return [tuple(ways) for ways in result]
 
 
-def _add_alternatives(recourse: Recourse, further: Recourse, result: list[list[OtherWay]]) -> None:
-    keys = recourse.factuals.index
-    alone = getattr(further, "left_alone", None)
-    if alone is None or not keys.is_unique or not set(further.factuals.index) <= set(keys):
-        raise InvalidInputError(
-            "alternatives: expected what `alternatives` returns for the same people, each with a key of their own, got "
-            + (type(further).__name__ if alone is None else "other or repeated keys")
-        )
-    told = zip(further.factuals.index, alone, further.advice, further.verdict_names, strict=True)
-    for key, names, advice, verdict in told:
-        if names:
-            labels = " and ".join(map(recourse.space.label, names.split(", ")))
-            row = int(keys.get_loc(key))  # type: ignore[arg-type]  # keys are unique
-            result[row].append(OtherWay(f"leaving {labels} alone", advice, verdict or ""))
-
-
-def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
+def certificate_ids(recourse: Recourse, path: Place | None) -> list[str]:
     """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
-    if recourse.changes is None:
-        return [""] * len(recourse)
+    result = [""] * len(recourse)
+    if path is None or recourse.changes is None:
+        return result
     from holdfast import checker
     from holdfast.promises._certificate import read_certificates, row_document
     from holdfast.verify._fingerprint import fingerprint
@@ -205,7 +202,6 @@ def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
             point = (hashes["point"], document["target"]["index"])
             # People may be told the same: each has a certificate of their own where their row is in one.
             ids[point] = ids[(*point, hashes["row"])] = str(document["id"])
-    result = [""] * len(recourse)
     for row in np.flatnonzero(recourse.robust).tolist():
         point = (checker.sha256(recourse.points[row].tolist()), int(recourse.targets[row]))
         own = checker.sha256(row_document(recourse.factuals.iloc[row]))
@@ -213,8 +209,10 @@ def certificate_ids(recourse: Recourse, path: Place) -> list[str]:
     return result
 
 
-def letter_links(folder: Place, page: Path, keys: Sequence[str]) -> list[str]:
+def letter_links(folder: Place | None, page: Path, keys: Sequence[str]) -> list[str]:
     """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
+    if folder is None:
+        return [""] * len(keys)
     try:
         manifest = without_apostrophes(
             pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)

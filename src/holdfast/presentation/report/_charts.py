@@ -314,11 +314,7 @@ def radii(contents: Contents) -> Plot | None:
         reach=float(edges[-1]),
         top=1.08 * float(counts.max()),
         heads=("radius", "people", "share"),
-        rows=[
-            (span, f"{many:,}", part_of(many, values.size))
-            for span, many in zip(spans, counts.tolist(), strict=True)
-            if many
-        ],
+        rows=[(span, f"{many:,}", part_of(many, values.size)) for span, _, many, _ in bars if many],
         caption="People by certified radius",
         counts="people",
         note=f"The last bar holds {more:,} whose radius is larger still." if more else "",

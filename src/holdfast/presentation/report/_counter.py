@@ -181,9 +181,7 @@ def costliest_changes(
         network.weights, network.biases, (*network.activations, ""), strict=True
     ):
         reached = weight @ values[-1] + bias
-        active.append(
-            reached > 0.0 if activation == "relu" else np.ones(reached.shape, dtype=np.bool_)
-        )
+        active.append((reached > 0.0) | (activation != "relu"))
         values.append(np.where(active[-1], reached, 0.0))
     costly: list[CostlyChange] = []
     for layer in reversed(range(len(network.weights))):

@@ -123,7 +123,6 @@ def gather(
             raise InvalidInputError(f"{words}, got {given!r:.80}")
     when = iso_date(date, "date")
     names = _keys(recourse, keys)
-    n = len(recourse)
     maker = _NAME if recourse.generator is None else type(recourse.generator).__name__
     main = maker if name is None else str(name)
     known = None if calibrated is None else _calibrated(calibrated, recourse)
@@ -161,8 +160,8 @@ def gather(
         for one in shown
         if one.name not in moved and one.direction is not Direction.IMMUTABLE
     ]
-    kept, refits = _refits(recourse, retrained) if retrained else ([None] * n, None)
-    proofs = [""] * n if certificates is None else certificate_ids(recourse, certificates)
+    kept, refits = _refits(recourse, retrained or ())
+    proofs = certificate_ids(recourse, certificates)
     people = people_of(
         recourse,
         shown,
@@ -170,11 +169,9 @@ def gather(
         measured.lower,
         counters,
         counted(recourse, shown),
-        other_ways(recourse, compared, alternatives)
-        if compared or alternatives is not None
-        else [()] * n,
+        other_ways(recourse, compared, alternatives),
         proofs,
-        [""] * n if letters is None else letter_links(letters, page, names),
+        letter_links(letters, page, names),
         kept,
     )
     along, fall = measured.along, ""
@@ -246,11 +243,7 @@ def _column(notes: Notes, feature: Feature) -> Column:
     moves = _DIRECTIONS[feature.direction]
     if feature.labelled and feature.direction is Direction.FREE:
         moves = "any category"
-    if (
-        feature.step is not None
-        and feature.step != 1.0
-        and feature.direction is not Direction.IMMUTABLE
-    ):
+    if feature.step not in (None, 1.0) and feature.direction is not Direction.IMMUTABLE:
         moves += f", in steps of {feature.step:,g}"
     reason = notes.reason(feature.name)
     unit = notes.word(feature.name, feature.unit)

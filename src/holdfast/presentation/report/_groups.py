@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,18 +69,15 @@ def slices_of(
 def _attributes(recourse: Recourse, groups: Groups) -> dict[Any, pd.Series]:
     """Each attribute's column; a protected attribute that the caller's table does not have is left to `groups`."""
     table = recourse.factuals
-    columns: dict[Any, pd.Series] = {}
-    for attribute in recourse.space.notes.protected:
-        if attribute in table.columns:
-            columns[attribute] = table[attribute]
+    protected = recourse.space.notes.protected
+    columns: dict[Any, pd.Series] = {
+        name: table[name] for name in protected if name in table.columns
+    }
     if isinstance(groups, Mapping):
-        for name, values in groups.items():
-            columns[name] = _aligned(values, table.index, name)
-        return columns
-    names: Iterable[Hashable] = (
-        [groups] if isinstance(groups, str) else given_list(groups, "groups")
-    )
-    for name in names:
+        return columns | {
+            name: _aligned(values, table.index, name) for name, values in groups.items()
+        }
+    for name in [groups] if isinstance(groups, str) else given_list(groups, "groups"):
         if name not in table.columns:
             raise InvalidInputError(f"groups: expected columns of the people's table, got {name!r}")
         columns[name] = table[name]
@@ -124,14 +121,10 @@ def _labels(values: pd.Series, space: FeatureSpace, attribute: Any) -> tuple[pd.
         )
     if numeric and np.unique(np.nan_to_num(known.to_numpy(dtype=np.float64))).size > _FEW_NUMBERS:
         codes, names = bands(known.to_numpy(dtype=np.float64))
-        texts = pd.Series([names[code] for code in codes], index=range(len(codes)), dtype=object)
+        texts = pd.Series([names[code] for code in codes], dtype=object)
     else:
         names = [space.notes.word(attribute, text) for text in _in_order(known, space, attribute)]
-        texts = (
-            known.map(lambda value: space.notes.word(attribute, _text(value)))
-            .reset_index(drop=True)
-            .astype(object)
-        )
+        texts = known.map(lambda value: space.notes.word(attribute, _text(value))).astype(object)
     note = ""
     if len(names) > _MOST_LABELS:
         kept = set(texts.value_counts().index[: _MOST_LABELS - 1])

@@ -8,7 +8,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -49,11 +48,7 @@ def render(contents: Contents) -> str:
     people, encoding = people_json(contents)
     texts, hashes = [], []
     for name in ("report.css", "report.js"):
-        text = (
-            files("holdfast.presentation.report")
-            .joinpath("static", name)
-            .read_text(encoding="utf-8")
-        )
+        text = (Path(__file__).parent / "static" / name).read_text(encoding="utf-8")
         texts.append(Markup(text))
         hashes.append(
             f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
