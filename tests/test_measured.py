@@ -211,7 +211,8 @@ def test_what_delta_calibrated_found_carries_its_probability(inside):
     assert again == changes
     assert again.inside == changes.inside
     size = changes.size
-    assert changes.resized(2.0 * size).inside == changes.resized(size).inside == changes.inside
+    assert str(changes.resized(2.0 * size).inside) == str(changes.inside)
+    assert changes.resized(size).inside == changes.inside
     assert changes.resized(0.99 * size).inside is None
     assert changes.moving((0.4, 0.6)).inside == changes.inside
     # Leaf radii, and a confidence.
@@ -259,6 +260,26 @@ def test_it_is_stated_wherever_the_proof_is(inside, tmp_path):
             assert other(LATER[0], told.points[told.found], 1, changes).changes.inside is None
 
 
+def test_it_belongs_to_the_changes_it_was_measured_of(inside):
+    grown = inside.changes.resized(2.0 * inside.changes.size)
+    assert str(hf.certify(TODAY, SPACE.encode(PEOPLE), 1, grown).changes.inside) == str(
+        grown.inside
+    )
+    for changes in (inside.changes, grown):
+        smaller = dataclasses.replace(changes, delta=1e-9)
+        document = {**changes.to_dict(), "delta": 1e-9}
+        for other in (smaller, changes_from_dict(document)):
+            with pytest.warns(HoldfastWarning, match="was measured for other changes"):
+                told = hf.explain(TODAY, PEOPLE, changes=other, **ASKING)
+            assert told.changes.inside is None
+        assert smaller.resized(1e-8).inside is None
+
+
+def test_the_first_answers_of_advice_with_one_each_keep_its_chance(told):
+    assert told.chance(int(told.answered[0])) is not None
+    assert told.first is told
+
+
 def test_numbers_know_no_model():
     chosen = hf.delta_calibrated(
         [0.03, 0.05, 0.02, 0.04, 0.06, 0.01, 0.03, 0.02, 0.05], coverage=0.8
@@ -276,7 +297,7 @@ def test_a_chance_for_all_else_leaves_the_radii_and_their_probability(inside):
     )
     assert both.evidence["setting"].iloc[0] == inside.changes.size
     assert (both.evidence["setting"] >= inside.changes.size).all()
-    assert both.changes.inside == inside.changes.inside
+    assert str(both.changes.inside) == str(inside.changes.inside)
     assert str(inside.changes.inside) in str(both)
     assert "of such promises is expected" in str(both)
     told = hf.explain(TODAY, PEOPLE, changes=both.changes, **ASKING)

@@ -240,7 +240,7 @@ def test_a_report_says_what_trees_are_and_how_far_theirs_was_calibrated(
     assert "The calibrated factor is 1" in page
     assert "Δ covers what was calibrated" in page
     assert "moves of up to {} times" in page
-    half = replace(chosen.changes, leaves=chosen.changes.leaves / 2)
+    half = replace(chosen.changes, leaves=chosen.changes.leaves / 2, inside=None)
     contents = gather(advice.under(half), calibrated=chosen)
     assert contents.calibrated is not None
     assert contents.calibrated.delta == 2.0

@@ -90,7 +90,8 @@ class CalibratedDelta(ChosenDelta):
     @property
     def changes(self) -> Changes:
         """Δ with this delta, and how probably it holds the next model."""
-        return super().changes.calibrated(self.inside)
+        changes = super().changes
+        return changes.calibrated(self.inside.of(changes))
 
     @property
     def guaranteed(self) -> float:
@@ -263,7 +264,8 @@ class CalibratedLeaves(CalibratedDelta):
     def changes(self) -> Changes:
         """The ensembles within these radii, for `certify` and `explain`."""
         assert isinstance(self.delta, tuple)
-        return TreeChanges(leaves=self.delta[0]).calibrated(self.inside)
+        changes = TreeChanges(leaves=self.delta[0])
+        return changes.calibrated(self.inside.of(changes))
 
     @property
     def shown(self) -> str:

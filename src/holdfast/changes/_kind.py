@@ -118,7 +118,7 @@ class Inside:
     coverage, confidence
         With a confidence: at least the share `coverage` of the retrainings to come lies in Δ, with this confidence.
     record
-        The model that Δ is around; None where distances were given in place of models.
+        The model that Δ is around, and Δ itself; None where distances were given in place of models.
 
     Examples
     --------
@@ -131,6 +131,18 @@ class Inside:
     coverage: float | None = None
     confidence: float | None = None
     record: Facts | None = field(default=None, repr=False, hash=False)
+
+    def of(self, changes: Changes) -> Inside:
+        """The same, recorded as about these changes."""
+        return (
+            replace(self, record={**self.record, "changes": changes.digest})
+            if self.record
+            else self
+        )
+
+    def about(self, changes: Changes) -> bool:
+        """Whether it was measured of these changes, as far as is recorded."""
+        return not self.record or self.record.get("changes") == changes.digest
 
     @property
     def probability(self) -> float:
@@ -191,9 +203,11 @@ class Changes(Shown):
 
     def _measured_at(self, size: float, **parts: Any) -> Self:
         """The same with other parts, and what was measured that holds of this size."""
-        if self.inside is not None and not size >= self.size:
-            parts["inside"] = None
-        return replace(self, chance=None, **parts)  # type: ignore[type-var]
+        known = self.inside
+        if known is None:
+            return replace(self, chance=None, **parts)  # type: ignore[type-var]
+        made: Self = replace(self, chance=None, inside=None, **parts)  # type: ignore[type-var]
+        return made.calibrated(known.of(made)) if size >= self.size and known.about(self) else made
 
     @abstractmethod
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
@@ -227,6 +241,13 @@ class Changes(Shown):
     def of_facts(cls, facts: Facts) -> Self:
         """What `facts` wrote."""
         return cls(**{name: facts[name] for name in cls._names()})
+
+    @property
+    def digest(self) -> str:
+        """A hash of which models are in Δ, whatever becomes of the threshold."""
+        from holdfast import checker
+
+        return checker.sha256([self.kind, self.facts()])
 
     @property
     def policy(self) -> str:

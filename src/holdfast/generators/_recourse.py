@@ -293,6 +293,8 @@ class Recourse(Shown):
     @property
     def first(self) -> Recourse:
         """The first answers alone, a row for each person."""
+        if self.left_alone is None:
+            return self
         rows = np.flatnonzero(self.answer == 1)
         own: dict[str, Any] = {}
         for name in _BY_ROW:

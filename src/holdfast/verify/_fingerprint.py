@@ -59,14 +59,16 @@ def known_of(model: Model, changes: Changes, why: str) -> Changes:
     """
     if changes.chance is not None:
         leave_out("chance", why)
-    record = changes.inside and changes.inside.record
-    if record and record["model"] != fingerprint(model.trained):
-        leave_out(
-            "probability of the next retraining",
-            "it was measured for another model",
-            "delta_calibrated",
-        )
-        return changes.bare
+    inside = changes.inside
+    if inside and inside.record:
+        other = inside.record["model"] != fingerprint(model.trained)
+        if other or not inside.about(changes):
+            leave_out(
+                "probability of the next retraining",
+                f"it was measured for {'another model' if other else 'other changes'}",
+                "delta_calibrated",
+            )
+            return changes.bare
     return changes.calibrated(None)
 
 
