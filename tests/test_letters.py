@@ -447,7 +447,7 @@ def test_reasons_of_one_code_stand_together_the_largest_share_first() -> None:
         "2. Serious delinquency (code 38)"
     )
     said = " ".join(letter.text.split())
-    assert "with the usual value of people with a yes or, if we have no such people" in said
+    assert "with the usual value of people with a yes (without a comparison" in said
 
 
 def test_where_nothing_counts_by_itself_the_reasons_are_what_the_advice_changes() -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from holdfast.promises import Ledger, certificate, check_certificate
 from holdfast.promises._terms import Terms
 from holdfast.scale import over_batches
 from holdfast.service import Service
+from holdfast.verify._fingerprint import fingerprint
 
 RNG = np.random.default_rng(0)
 HOMES = np.array(["rent", "own", "boat"])
@@ -386,3 +388,41 @@ def test_a_result_that_is_put_together_by_hand_states_nothing(risk, told):
     bare = hf.explain(TODAY, PEOPLE, changes=risk.changes.calibrated(None), **ASKING)
     forged = dataclasses.replace(bare, changes=risk.changes)
     assert forged.letter(int(told.answered[0]), certified=False).contents.odds is None
+
+
+def test_copies_give_radii_no_probability():
+    found = hf.delta_calibrated([LATER[0]] * 12, origin=TODAY, coverage=0.8)
+    assert "only 1 of these 12 models are distinct" in str(found)
+    assert found.changes.inside is None
+    assert hf.delta_calibrated(LATER, origin=TODAY, coverage=0.8).changes.inside is not None
+
+
+def test_models_that_gave_radii_are_no_judges_of_them():
+    family = hf.delta_calibrated(LATER[:9], origin=TODAY, coverage=0.8).changes
+    with pytest.raises(
+        InvalidInputError, match="that gave the family its size, got one as number 1"
+    ):
+        hf.risk_calibrated(TODAY, PEOPLE, retrained=LATER, family=family, **ASKING)
+
+
+def test_a_function_is_told_by_its_code(monkeypatch):
+    def named(share):
+        names = {"__name__": __name__, "np": np}
+        exec(f"def odds(rows): return np.tile([1 - {share}, {share}], (len(rows), 1))", names)
+        monkeypatch.setattr(sys.modules[__name__], "odds", names["odds"], raising=False)
+        return fingerprint(hf.load_model(hf.scored(names["odds"])).classifier)
+
+    assert named(0.4) == named(0.4)
+    assert named(0.4) != named(0.6)
+
+
+def test_a_letter_says_how_the_models_were_made():
+    risk = hf.risk_calibrated(
+        TODAY, PEOPLE, retrained=LATER, coverage=0.5, settings=[0.0, 0.3, 0.6, 1.0],
+        how="trained from scratch on other rows", **ASKING,
+    )  # fmt: skip
+    advice = hf.explain(TODAY, PEOPLE, changes=risk.changes, **ASKING)
+    row = int(np.flatnonzero(advice.measured)[0])
+    assert "on 20 retrained models (trained from scratch on other rows)" in " ".join(
+        advice.letter(row).text.split()
+    )

@@ -72,6 +72,8 @@ class CalibratedDelta(ChosenDelta):
         some of them are copies or single steps of the optimiser, and how many accepted rows bear leaf radii.
     today
         What the model is known by that delta is around; "" where distances were given.
+    retrained
+        What each retraining is known by. `changes` carry no probability where some are copies.
     """
 
     coverage: float
@@ -80,18 +82,22 @@ class CalibratedDelta(ChosenDelta):
     confidence: float | None = None
     caveats: tuple[str, ...] = ()
     today: str = ""
+    retrained: tuple[str, ...] = ()
 
     @property
     def inside(self) -> Inside:
         """How probably the next retraining lies in Δ; `changes` carry it."""
-        record = {"model": self.today} if self.today else None
+        record = {"model": self.today, "retrained": [*self.retrained]} if self.today else None
         return Inside(self.rank, self.n_ranked, self.coverage, self.confidence, record)
 
     @property
     def changes(self) -> Changes:
         """Δ with this delta, and how probably it holds the next model."""
-        changes = super().changes
-        return changes.calibrated(self.inside.of(changes))
+        return self._known(super().changes)
+
+    def _known(self, changes: Changes) -> Changes:
+        alone = len(set(self.retrained)) == len(self.retrained)
+        return changes.calibrated(self.inside.of(changes)) if alone else changes
 
     @property
     def guaranteed(self) -> float:
@@ -252,7 +258,8 @@ at most 0.75
     kind = CalibratedLeaves if trees else CalibratedDelta
     return kind(
         delta, float(norm), evidence, float(coverage), rank, len(whole) - n_shape, confidence, tuple(caveats),
-        "" if today is None else fingerprint(today.trained), biases=biases,
+        "" if today is None else fingerprint(today.trained),
+        tuple(fingerprint(after.trained)[:16] for _, after in steps), biases=biases,
     )  # fmt: skip
 
 
@@ -264,8 +271,7 @@ class CalibratedLeaves(CalibratedDelta):
     def changes(self) -> Changes:
         """The ensembles within these radii, for `certify` and `explain`."""
         assert isinstance(self.delta, tuple)
-        changes = TreeChanges(leaves=self.delta[0])
-        return changes.calibrated(self.inside.of(changes))
+        return self._known(TreeChanges(leaves=self.delta[0]))
 
     @property
     def shown(self) -> str:

@@ -405,6 +405,7 @@ def _judges(
     """Each model as it is asked about today's points; at the end, copies are refused."""
     names = [fingerprint(task.model.trained) + model_digest(task.model.preprocess)]
     ensemble = example.digests if isinstance(example, EnsembleShift) else ()
+    measured = ((example.inside and example.inside.record) or {}).get("retrained", ())
     ours = task.classifier.classes.tolist()
     for number, one in enumerate(models, 1):
         if ensemble and model_digest(one) in ensemble:
@@ -424,6 +425,10 @@ def _judges(
                 f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
             ) from error
         name = fingerprint(loaded.trained)
+        if name[:16] in measured:
+            raise InvalidInputError(
+                f"retrained: expected models other than those that gave the family its size, got one as number {number}"
+            )
         # What cannot be told by its content is no copy.
         own = str(number) if name == "unknown" else model_digest(loaded.preprocess)
         names.append(name + own)

@@ -134,11 +134,7 @@ class Inside:
 
     def of(self, changes: Changes) -> Inside:
         """The same, recorded as about these changes."""
-        return (
-            replace(self, record={**self.record, "changes": changes.digest})
-            if self.record
-            else self
-        )
+        return replace(self, record=self.record and {**self.record, "changes": changes.digest})
 
     def about(self, changes: Changes) -> bool:
         """Whether it was measured of these changes, as far as is recorded."""

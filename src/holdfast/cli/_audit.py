@@ -215,7 +215,17 @@ def _show(
         for k in range(1, int((expiry.windows > 0).sum()) + 1):
             say(expiry.describe(k))
     elif expiry is not None:
-        _show_expiry(counts, expiry)
+        if expiry.known == 0:
+            say(
+                f"How long: {expiry.needed[0]} retrainings are needed to say anything with {expiry.confidence:.4g}, "
+                f"the history has {expiry.windows[0]}."
+            )
+        for k in range(1, expiry.known + 1):
+            count = sum(n for lasting, n in counts.lasting.items() if lasting >= k)
+            say(
+                f"Through the next {k} (one a {expiry.period}): {count:,} promises, with probability at least "
+                f"{expiry.confidence:.4g} if the next retrainings are like those in the history."
+            )
     say(f"{len(result):,} promises in {seconds:.2f} s; ledger head {result.head.split()[-1]}")
     for path in written:
         say(f"written: {path}")
@@ -236,18 +246,3 @@ def _sentence(group: Group) -> str:
     # Of trees there is no one distance.
     far = f" at distance {group.distance:.4g}{folded};" if math.isfinite(group.distance) else ""
     return f"{start}: the new model is{far} {where}."
-
-
-def _show_expiry(counts: _AuditCounts, expiry: Expiry) -> None:
-    if expiry.known == 0:
-        say(
-            f"How long: {expiry.needed[0]} retrainings are needed to say anything with {expiry.confidence:.4g}, "
-            f"the history has {expiry.windows[0]}."
-        )
-        return
-    for k in range(1, expiry.known + 1):
-        count = sum(n for lasting, n in counts.lasting.items() if lasting >= k)
-        say(
-            f"Through the next {k} (one a {expiry.period}): {count:,} promises, with probability at least "
-            f"{expiry.confidence:.4g} if the next retrainings are like those in the history."
-        )

@@ -129,10 +129,10 @@ def stated(recourse: Recourse, changes: Changes | None, marks: Any = None) -> Re
 
     Advice from a table bears the `marks` that it had when it was found.
     """
-    chance = changes and changes.chance
-    if not chance or recourse.changes is None or not recourse.found.any():
+    chance, n = changes and changes.chance, int(recourse.found.sum())
+    if not chance or recourse.changes is None or not n:
         return recourse
-    own, n = recourse.changes.calibrated(chance), int(recourse.found.sum())
+    own = recourse.changes.calibrated(chance)
     told = replace(recourse, changes=own, measured=recourse.found)
     if recourse.generator is None:
         like = np.array(marks_of(told), dtype=object) == np.asarray(marks, dtype=object)
@@ -141,16 +141,12 @@ def stated(recourse: Recourse, changes: Changes | None, marks: Any = None) -> Re
         why = "; ".join(misfits(recourse.generator, own, told.model, told.space, told.targets))
         like = ~told.found if why else ~_unlike(told, (chance.record or {})["people"])
         why = why or "they are plainly unlike those of whom it was measured"
-    odd = told.found & ~like
-    if odd.any():
-        row = row_words(int(odd.argmax()), told.factuals.index)
-        whom = (
-            f"chance of {int(odd.sum())} of {n} people, such as {row},"
-            if odd.sum() < n
-            else "chance"
-        )
-        leave_out(whom, why)
-    return recourse if odd.sum() == n else replace(told, measured=told.found & like)
+    odd = np.flatnonzero(told.found & ~like)
+    if odd.size:
+        row = row_words(int(odd[0]), told.factuals.index)
+        some = f" of {odd.size} of {n} people, such as {row}," * (odd.size < n)
+        leave_out(f"chance{some}", why)
+    return recourse if odd.size == n else replace(told, measured=told.found & like)
 
 
 def marks_of(recourse: Recourse) -> list[str]:

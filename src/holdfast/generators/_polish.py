@@ -98,7 +98,14 @@ class Polish:
             rng = np.random.default_rng([self.task.seed, *own])
             starts[:, row] = rng.uniform(lower[row], upper[row], (_STARTS, lower.shape[1]))
         self._repair(list(starts))
-        self._cheapen(moves_back)
+        # Take back one column at a time, or all a little, as far as the margin lasts; the best of these, again.
+        rows = np.flatnonzero(self.found)
+        for _ in range(moves_back):
+            if not rows.size or self.deadline.over:
+                return
+            enough = self.prices[rows] * (1.0 - _WORTH)
+            self.offer(*self._promising(*self._backward(rows)))
+            rows = rows[self.prices[rows] < enough]
 
     def reasons(self) -> list[str]:
         """A sentence for every person without an answer."""
@@ -193,16 +200,6 @@ class Polish:
         return points[moved], whose[moved]
 
     # ------------------------------------------------------------------ back: to cheaper rows with the margin
-
-    def _cheapen(self, moves: int) -> None:
-        """Take back one column at a time, or all a little, as far as the margin lasts; the best of these, again."""
-        rows = np.flatnonzero(self.found)
-        for _ in range(moves):
-            if not rows.size or self.deadline.over:
-                return
-            before = self.prices[rows]
-            self.offer(*self._promising(*self._backward(rows)))
-            rows = rows[self.prices[rows] < before * (1.0 - _WORTH)]
 
     def _backward(self, rows: Ints) -> tuple[Floats, Ints]:
         """Points between an answer and the factual, in one column or in all, that still have the margin."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast._classifier import Floats
 from holdfast.errors import InvalidInputError
@@ -136,7 +135,7 @@ class PersonChoices:
             np.array([options.home for options in chosen], dtype=np.intp),
             np.array([options.stays for options in chosen], dtype=np.bool_),
             most,
-            self._fits if self.space.rules else _anything,
+            self._fits if self.space.rules else lambda low, high: True,
         )
 
     def numbers(self, choices: Cells) -> Floats:
@@ -336,7 +335,3 @@ def _rival(pieces: Pieces, kept: Cells, forms: LinearForms, number: int) -> Riva
     leaves = leaves[np.argsort(worth[leaves], kind="stable")]
     offset, slack = float(forms.offsets[number]), float(forms.slack[number])
     return Rival(leaves, tree[leaves], worth[leaves], offset, slack, forms.dropped)
-
-
-def _anything(low: NDArray[np.intp], high: NDArray[np.intp]) -> bool:
-    return True

@@ -205,7 +205,8 @@ class TreeReader:
             # Several numbers at once, since a table takes hardly longer than a row.
             ends = [below, above]
             for _ in range(_HALVINGS):
-                middles = [_middle(*pair) for pair in itertools.pairwise(ends)]
+                # Halfway, rounded up, without an overflow.
+                middles = [(a | b) - ((a ^ b) >> 1) for a, b in itertools.pairwise(ends)]
                 ends = [ends[0], *itertools.chain(*zip(middles, ends[1:], strict=True))]
             asked = np.array(ends[1:])
             fits = self._read_each(nodes, columns, order, _number(np.maximum(asked, least))) <= cuts
@@ -251,11 +252,6 @@ class TreeReader:
         place[may] = np.arange(len(may))
         x = rows[place[self.column[nodes]], self.forest.feature[nodes]]
         asked.gap_left[nodes], asked.gap_right[nodes] = self.forest.sides(nodes, x, low, high)
-
-
-def _middle(low: Any, high: Any) -> Any:
-    """Halfway between whole numbers, rounded up, without an overflow."""
-    return (low | high) - ((low ^ high) >> 1)
 
 
 def _key(numbers: Floats) -> Any:

@@ -99,11 +99,10 @@ class RetrainedModels(Shown, Sequence[Any]):
     def distances(self, norm: float = math.inf, *, per_layer: bool = False) -> Floats:
         """How far each network lies from today's: (n,), or (n, layers) with one distance for each layer."""
         today = self.today
-        networks = self.networks
         if not self.comparable:
             raise InvalidInputError(f"retrain: expected models {SAME_PREPROCESSING}")
         distance: Callable[..., Any] = layer_distances if per_layer else parameter_distance
-        return np.array([distance(today, network, norm) for network in networks])
+        return np.array([distance(today, network, norm) for network in self.networks])
 
     @property
     def today(self) -> Network:
@@ -140,12 +139,12 @@ class RetrainedModels(Shown, Sequence[Any]):
         if moves is not None:
             far = moves.max(axis=1)
             return f"today's trees with leaves moved by up to {far.min():.3g} to {far.max():.3g}"
-        words: dict[type, str] = {
+        words: dict[Any, str] = {
+            None: "none",
             Network: "with preprocessing of their own",
             TreeEnsemble: "trees of another structure",
         }
-        kinds = set(map(type, self.classifiers))
-        return "none" if not kinds else words.get(kinds.pop(), "known by their scores")
+        return words.get(next(map(type, self.classifiers), None), "known by their scores")
 
     def __repr__(self) -> str:
         said = "; ".join([self._apart, *copies(self.classifiers)])

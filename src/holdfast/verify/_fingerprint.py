@@ -23,8 +23,8 @@ from holdfast.importers import Model
 def fingerprint(classifier: Classifier) -> str:
     """The hash of a network or of trees, the same as in a certificate file; of any other model that of its content.
 
-    Of a function the content is its name: a service that changes behind it keeps its fingerprint. What cannot be
-    pickled is "unknown".
+    Of a function the content is its name and its code: what it calls may change behind it. What cannot be pickled is
+    "unknown".
     """
     if isinstance(classifier, Network):
         from holdfast.checker import PlainModel
@@ -37,8 +37,10 @@ def fingerprint(classifier: Classifier) -> str:
     if (trees := recorded_trees(classifier)) is not None:
         return sha256(trees)
     assert isinstance(classifier, Scored)
+    code = getattr(getattr(classifier.score, "function", None), "__code__", None)
+    body = code and (code.co_code, code.co_names, repr(code.co_consts))
     try:
-        content = joblib.hash([classifier.score, classifier.columns], hash_name="sha1")
+        content = joblib.hash([classifier.score, body, classifier.columns], hash_name="sha1")
     # Anyone's code may be in it, and raise anything.
     except Exception:
         return "unknown"

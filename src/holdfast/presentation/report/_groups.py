@@ -176,7 +176,10 @@ def bands(values: Floats) -> tuple[Ints, list[str]]:
     if high <= low:
         low = float(finite.min())
         high = float(finite.max())
-    step = _round_step((high - low) / 4.0)
+    # The least of 1, 2, 5, 10, ... that makes four steps at most.
+    width = (high - low) / 4.0
+    power = 10.0 ** math.floor(math.log10(width))
+    step = power * next(one for one in (1.0, 2.0, 5.0, 10.0) if one * power >= width * (1.0 - 1e-9))
     first = math.floor(low / step) + 1
     last = math.ceil(high / step) - 1
     edges = np.arange(first, max(last, first) + 1) * step
@@ -192,14 +195,6 @@ def bands(values: Floats) -> tuple[Ints, list[str]]:
         names.append(f"{lower} to {edge - 1:,.0f}" if whole else f"{lower} to under {upper}")
     names.append(f"{shown[-1]} and over")
     return codes, names
-
-
-def _round_step(width: float) -> float:
-    """The least of 1, 2, 5, 10, ... that is at least the width."""
-    power = 10.0 ** math.floor(math.log10(width))
-    return next(
-        step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= width * (1.0 - 1e-9)
-    )
 
 
 def figures_of(name: str, recourse: Recourse, members: Bools, radii: Floats) -> Figures:
