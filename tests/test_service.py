@@ -666,7 +666,8 @@ def test_each_role_has_its_questions(lender, ledger):
     }  # fmt: skip
     for tokens in ({"admin": TOKEN}, {"advise": TOKEN, "audit": TOKEN}):
         with pytest.raises(
-            InvalidInputError, match="tokens: expected one for each of advise, audit"
+            InvalidInputError,
+            match="tokens: expected a mapping from roles .advise, audit. to tokens",
         ):
             application(service, tokens=tokens)
 

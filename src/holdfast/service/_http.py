@@ -344,7 +344,7 @@ def application(service: Service, *, tokens: Mapping[str, str] | None = None) ->
     tokens = {} if tokens is None else dict(tokens)
     if not tokens.keys() <= ROLES or len(set(tokens.values())) < len(tokens):
         raise InvalidInputError(
-            f"tokens: expected one for each of {', '.join(sorted(ROLES))}, each another, got {', '.join(tokens)}"
+            f"tokens: expected a mapping from roles ({', '.join(sorted(ROLES))}) to tokens that differ, got another"
         )
     metrics = Metrics(version=holdfast.__version__, model=str(service.facts["model"]))
     endpoints = Endpoints(service, metrics)
