@@ -667,7 +667,7 @@ def test_each_role_has_its_questions(lender, ledger):
     for tokens in ({"admin": TOKEN}, {"advise": TOKEN, "audit": TOKEN}):
         with pytest.raises(
             InvalidInputError,
-            match="tokens: expected a mapping from roles .advise, audit. to tokens",
+            match="tokens: expected a mapping from roles",
         ):
             application(service, tokens=tokens)
 
