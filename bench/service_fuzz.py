@@ -1,7 +1,7 @@
 """Requests made from the service's own OpenAPI document, with the ledger on: no 500, none longer than --max-seconds.
 
-    python -m venv /tmp/fuzz && /tmp/fuzz/bin/pip install schemathesis
-    python bench/service_fuzz.py --schemathesis /tmp/fuzz/bin/schemathesis
+    python -m venv fuzz-env && fuzz-env/bin/pip install schemathesis
+    python bench/service_fuzz.py --schemathesis fuzz-env/bin/schemathesis
 
 schemathesis is a client in a process and an environment of its own. It asks with the advisor's token and with the
 auditor's. Status and time of each request come from the log of the service; the time is by the clock. Between runs a
