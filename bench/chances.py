@@ -1,6 +1,6 @@
 """Every stated chance, simulated: is each printed sentence true for the person who reads it?
 
-    python bench/chances.py                                  # 2,000 runs of each world; about 20 minutes on 2 cores
+    python bench/chances.py                                  # 2,000 runs of each world; took an hour on 2 busy cores
     python bench/chances.py --quick                          # 100 runs of each
     python bench/chances.py --only delta expiry --worlds 9000
 

@@ -118,7 +118,7 @@ def write_text(text: str, path: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to, renamed at the end: whoever looks sees the old file or the whole new one.
+    """A place next to `path` to write to, renamed at the end: readers see the old file or the whole new one.
 
     Its name cannot be foreseen, and it is created here: a link that someone put there is an error, not a way out.
     """

@@ -109,7 +109,7 @@ such calibration ends with one; condition: the next model is drawn as these 20 w
 
 @dataclass(frozen=True)
 class Inside:
-    """How probably the next retraining lies in Δ, as ranked among others. It is about Δ, whatever is promised.
+    """Probability that the next retraining lies in Δ, from its rank among others. It does not depend on the promise.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class Changes(Shown):
 
     @property
     def digest(self) -> str:
-        """A hash of which models are in Δ, whatever becomes of the threshold."""
+        """Hash of the models in Δ; the threshold does not matter."""
         from holdfast import checker
 
         return checker.sha256([self.kind, self.facts()])

@@ -1,4 +1,4 @@
-"""What a model is known by, whatever it was read from.
+"""Fingerprints of models; the file or object that a model was read from does not matter.
 
 The checker is imported when it is called, so that it also runs as a module of its own.
 """
