@@ -399,7 +399,7 @@ class Recourse(Shown):
     def to_frame(self) -> pd.DataFrame:
         """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound, reason and main_reasons.
 
-        `main_reasons` is JSON, a list of [column, what accepted people have, margin, whether it is within reach]. Of
+        `main_reasons` is JSON, a list of [column, usual value, margin, within reach, source of the usual value]. Of
         `alternatives` there are `answer` and `left_alone`, too. A name that the caller's table has already gets the
         prefix ``recourse_``.
         """
