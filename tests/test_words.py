@@ -26,6 +26,9 @@ from holdfast.presentation.report._gather import gather
 from holdfast.presentation.report._page import render
 from holdfast.verify._margins import least_margins
 
+# Most letters here are about columns without words in German.
+pytestmark = pytest.mark.filterwarnings("ignore:language '.*no words for the columns")
+
 DAY = "2026-11-16"
 CHANCES = {
     "none": None,

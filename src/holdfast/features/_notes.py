@@ -176,11 +176,19 @@ class Notes:
         flag: bool | None = self.said.get(name, {}).get("with_time")
         return flag
 
-    def speaks(self, name: Name, value: Label | None, language: str) -> bool:
-        """Whether the column's label, or this value or unit of it, has a text in this language."""
+    def unspoken(self, name: Name, values: Iterable[Label], language: str) -> list[str]:
+        """What a column has no text for in this language: "label", "reason", and these of its values or its unit."""
         about = self.said.get(name, {})
-        text = about.get("label") if value is None else about.get("words", {}).get(str(value))
-        return isinstance(text, Mapping) and bool({language, language.split("-")[0]} & set(text))
+        words = about.get("words", {})
+        texts = {"label": about.get("label")} | {str(value): words.get(str(value)) for value in values}
+        if "reason" in about:
+            texts["reason"] = about["reason"]["text"]
+        codes = {language, language.split("-")[0]}
+        return [
+            what
+            for what, text in texts.items()
+            if not isinstance(text, Mapping) or codes.isdisjoint(text)
+        ]
 
     def __bool__(self) -> bool:
         return bool(self.protected or self.said)

@@ -113,25 +113,21 @@ class Wording:
         code, notes = self.language.code, self.space.notes
         if code.split("-")[0] == "en":
             return
-        gaps = []
+        gaps = {}
         for feature in self.space.unprotected:
-            name = feature.name
             words = [label for label in feature.categories if isinstance(label, str)]
             if feature.unit not in PERCENT and _WORD.search(feature.unit) and not feature.labelled:
                 words.append(feature.unit)
-            if not notes.speaks(name, None, code) or not all(
-                notes.speaks(name, word, code) for word in words
-            ):
-                gaps.append((name, words))
+            if missing := notes.unspoken(feature.name, words, code):
+                gaps[feature.name] = missing
         if gaps:
-            names = ", ".join(repr(name) for name, _ in gaps[:_MOST_NAMED])
+            listed = [f"{name!r} ({', '.join(what)})" for name, what in gaps.items()]
             more = f" and {len(gaps) - _MOST_NAMED} more" if len(gaps) > _MOST_NAMED else ""
-            name, words = gaps[0]
-            example = f"{name!r}: {{{code!r}: '...'}}"
-            example += "".join(f", ({name!r}, {word!r}): {{{code!r}: '...'}}" for word in words[:1])
+            name = next(iter(gaps))
             warnings.warn(
-                f"language {code!r}: the columns {names}{more} have a label, values or a unit without words in this "
-                f"language, so the letter mixes languages; give the space labels={{{example}}}",
+                f"language {code!r}: no words for the columns {', '.join(listed[:_MOST_NAMED])}{more}, so the letter "
+                f"mixes languages; give the space labels={{{name!r}: {{{code!r}: ...}}}}, for values and units "
+                f"labels={{({name!r}, value): {{{code!r}: ...}}}}, and reasons= with a text for {code!r}",
                 HoldfastWarning,
                 stacklevel=5,
             )
