@@ -144,21 +144,22 @@ def against(recourse: Recourse) -> list[list[Against]]:
     for target in np.unique(targets).tolist():
         usual[targets == target], known[targets == target] = _usual(recourse, target)
     wanted = space.encode_numbers(np.where(np.isnan(usual), own.numbers, usual))
+    # A person may be unable to get to the usual value, and a range may end before it: it is what it is.
+    whole = [feature.labelled or feature.precision == "integer" for feature in space.features]
+    usual = np.where(whole, np.round(usual), usual)
     counted: list[list[Against]] = [[] for _ in targets]
     for within_reach in (True, False):
         places = np.flatnonzero(refused & np.array([not mine for mine in counted], dtype=np.bool_))
         if not places.size:
             continue
         mine = own.take(places)
-        typical = space.nearest_numbers(wanted[places], mine, directed=False)
-        reached = (
-            space.nearest_numbers(wanted[places], mine, directed=True) if within_reach else typical
-        )
+        reached = space.nearest_numbers(wanted[places], mine, directed=within_reach)
         for place, i, margin in _won(recourse, mine, reached, targets[places]):
             row = places[place]
-            compared = ACCEPTED if known[row, i] else MIDDLE
-            values = (own.numbers[row, i], typical[place, i], margin, within_reach, compared)
-            counted[row].append(Against(space.features[i], *values))
+            if usual[row, i] != own.numbers[row, i]:
+                compared = ACCEPTED if known[row, i] else MIDDLE
+                values = (own.numbers[row, i], usual[row, i], margin, within_reach, compared)
+                counted[row].append(Against(space.features[i], *values))
     for row in np.flatnonzero(refused).tolist():
         counted[row] = counted[row] or _advised(recourse, row)
     return [sorted(mine, key=attrgetter("margin"), reverse=True) for mine in counted]

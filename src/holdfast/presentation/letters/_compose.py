@@ -396,6 +396,9 @@ class _Words(Wording):
             return replace(known, at_least=ends[0], at_most=ends[1])
         if math.isinf(low) and math.isinf(high):
             return replace(known, anything=True)
+        if max(low, min(feature.lower, own)) == min(high, max(feature.upper, own)):
+            # "Up to 0" of what is never below 0 is no room.
+            return known
         return replace(known, **self._written(feature, low, high, own, stays=True))
 
     def _ends(self, feature: Feature, old: float, new: float, box: Box) -> dict[str, str]:

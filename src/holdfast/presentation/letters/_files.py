@@ -79,7 +79,7 @@ def letters(
             (partial / f"{stem}.html").write_text(letter.html, encoding="utf-8", newline="\n")
             (partial / f"{stem}.txt").write_text(letter.text, encoding="utf-8", newline="\n")
             said = letter.contents
-            codes = " ".join(reason.code for reason in said.reasons if reason.code)
+            codes = " ".join(dict.fromkeys(one.code for one in said.reasons if one.code))
             files = (f"{stem}.html", f"{stem}.txt")
             entries.append((key, *files, said.outcome, said.verdict, said.certificate, codes))
         manifest = pd.DataFrame(entries, columns=_COLUMNS)
