@@ -180,7 +180,9 @@ class Notes:
         """What a column has no text for in this language: "label", "reason", and these of its values or its unit."""
         about = self.said.get(name, {})
         words = about.get("words", {})
-        texts = {"label": about.get("label")} | {str(value): words.get(str(value)) for value in values}
+        texts = {"label": about.get("label")} | {
+            str(value): words.get(str(value)) for value in values
+        }
         if "reason" in about:
             texts["reason"] = about["reason"]["text"]
         codes = {language, language.split("-")[0]}

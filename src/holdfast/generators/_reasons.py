@@ -253,7 +253,7 @@ def _usual(recourse: Recourse, target: int) -> tuple[Floats, Bools]:
         points = recourse.space.encode_numbers(people)
         people = people[recourse.classifier.predict_index(points) == target]
     usual = np.full(people.shape[1], np.nan)
-    stated = ~np.isnan(people).all(axis=0) if len(people) else np.zeros(usual.shape, dtype=np.bool_)
+    stated: Bools = (~np.isnan(people)).any(axis=0)
     for i, feature in enumerate(recourse.space.features):
         known = people[~np.isnan(people[:, i]), i]
         if feature.kind not in (Kind.CATEGORICAL, Kind.BINARY):

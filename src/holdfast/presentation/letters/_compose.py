@@ -1,7 +1,7 @@
 """From a row of a `Recourse` to what its letter says.
 
-Every number that a person is told to reach is read back from its text and encoded again: it has to be, bit for bit, the
-point that was certified. What cannot be stood behind is refused, by the person's key.
+Every number in the advice is read back from its text and encoded again: it has to be, bit for bit, the certified point.
+Otherwise the letter is refused, with the person's key.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _WHY_NONE = {ReasonKind.FIXED: "fixed", ReasonKind.IMPOSSIBLE: "proven"}
 
 
 class LetterOptions(TypedDict, total=False):
-    """What can be said to `write_letter`, which explains it, and to `letters`."""
+    """The options of `letters` and of `write_letter`, which explains them."""
 
     sender: str | None
     subject: str | None
@@ -77,21 +77,21 @@ class Batch:
     Attributes
     ----------
     date, until
-        When the letters are written, and until when the sender commits to what is guaranteed; None: no such date.
+        The date of the letters, and the date until which the sender commits to promises; None: no such date.
     expiry
-        How long each promise lasts, one for each row of the recourse; None: nothing is said.
+        How long each promise lasts, one for each row of the recourse; None: not stated.
     certified
-        Whether each guarantee is to have a certificate, whose id is quoted.
+        Whether each promise gets a certificate, whose id is quoted.
     after
-        The people as they are told to become, a number for each column; without an answer as they are.
+        The people after the advice, a number for each column; without advice as they are.
     accepted
-        Who has the class already, so that there is no refusal to write about.
+        Who has the class already, so that there is no rejection to write about.
     broken
         The constraints that each piece of advice breaks.
     against
         What counts against each person, the weightiest first.
     boxes
-        For each guarantee that is of more than the row itself, between which values every row is accepted.
+        For each promise that covers more than the row itself, the ranges within which every row is accepted.
     """
 
     recourse: Recourse
@@ -138,7 +138,7 @@ class Batch:
             raise InvalidInputError("until: expected a date or an expiry, got both")
         if not isinstance(expiry, Expiry | None):
             raise InvalidInputError(
-                f"expiry: expected what promise_expiry returned, got {expiry!r}"
+                f"expiry: expected the result of promise_expiry, got {type(expiry).__name__}"
             )
         if expiry is not None and len(expiry.radius) != n:
             raise InvalidInputError(
@@ -203,13 +203,14 @@ def one_line(value: Any, argument: str) -> str:
 
 
 def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
-    """What the person at this place of a batch is told."""
+    """The content of the letter to the person at this place of a batch."""
     recourse = batch.recourse
     row = int(batch.rows[place])
     space = recourse.space
     if batch.accepted[place]:
         raise InvalidInputError(
-            f"{key}: expected someone who was refused, got one with {_class(recourse, row)} already"
+            f"{key}: the person has {_class(recourse, row)} already, so there is no rejection "
+            "to write about; leave out the row"
         )
     found = bool(recourse.found[row])
     verdict = recourse.verdict[row]
@@ -286,7 +287,7 @@ def _class(recourse: Recourse, row: int) -> str:
 def _refuse_bad_advice(
     space: FeatureSpace, key: str, before: Floats, after: Floats, broken: list[str]
 ) -> None:
-    """Advice that nobody may be given: against the constraints, about a protected attribute, or none at all."""
+    """Refuse advice that breaks a constraint, changes a protected attribute, or changes nothing."""
     if broken:
         raise InvalidInputError(
             f"{key}: expected advice within the constraints, got: {sentence_list(broken)}"
@@ -319,7 +320,7 @@ def _read_back(
             numbers[i] = words.language.read(change.after)
     if not np.array_equal(words.space.encode_numbers(numbers[None])[0], point):
         raise HoldfastError(
-            f"{key}: expected the letter to say what was certified, got {[c.after for c in changes]}"
+            f"{key}: the values in the letter, {[c.after for c in changes]}, differ from the certified point"
         )
 
 
@@ -399,7 +400,8 @@ class _Words(Wording):
         if max(low, min(feature.lower, own)) == min(high, max(feature.upper, own)):
             # "Up to 0" of what is never below 0 is no room.
             return known
-        return replace(known, **self._written(feature, low, high, own, stays=True))
+        said = self._written(feature, low, high, own, stays=True)
+        return replace(known, at_least=said.get("at_least", ""), at_most=said.get("at_most", ""))
 
     def _ends(self, feature: Feature, old: float, new: float, box: Box) -> dict[str, str]:
         """The ends of the box, as they are written, if it holds more than the value."""
