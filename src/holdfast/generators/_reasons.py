@@ -253,11 +253,11 @@ def _usual(recourse: Recourse, target: int) -> tuple[Floats, Bools]:
         points = recourse.space.encode_numbers(people)
         people = people[recourse.classifier.predict_index(points) == target]
     usual = np.full(people.shape[1], np.nan)
-    stated: Bools = (~np.isnan(people)).any(axis=0)
+    stated = np.any(~np.isnan(people), axis=0)
     for i, feature in enumerate(recourse.space.features):
         known = people[~np.isnan(people[:, i]), i]
         if feature.kind not in (Kind.CATEGORICAL, Kind.BINARY):
             usual[i] = np.median(known) if known.size else (feature.lower + feature.upper) / 2.0
         elif known.size:
             usual[i] = np.bincount(known.astype(np.intp)).argmax()
-    return np.where(np.isfinite(usual), usual, np.nan), stated
+    return np.where(np.isfinite(usual), usual, np.nan), np.asarray(stated)
