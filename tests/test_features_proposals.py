@@ -85,13 +85,15 @@ def test_a_stated_direction_comes_before_a_proposal(people):
         free=["savings"],
         decreasing=["missed_payments"],
         allowed={"housing": [("rent", "owner")]},
-        max_change={"income": 0.4},
+        max_change={"income": 0.4, "debt": (0.5, 0.0)},
     )
     found = space.to_frame()["direction"]
-    assert found[["savings", "missed_payments", "housing", "income"]].tolist() == [
+    assert found[["savings", "missed_payments", "housing", "income", "debt"]].tolist() == [
         "free",
         "decreasing",
         "free",
+        # A limit alone is no direction; one of 0 is.
+        "increasing",
         "free",
     ]
     assert space.unstated == ()
@@ -196,7 +198,7 @@ def test_alternatives_warn_once():
     [
         {"free": ["income", "age"]},
         {"increasing": ["income"], "immutable": ["age"]},
-        {"max_change": {"income": 20.0, "age": 0.9}},
+        {"max_change": {"income": (0, 20.0), "age": (0.9, 0)}},
         {"propose": True},
     ],
 )

@@ -204,9 +204,9 @@ def schema_document(
     said = {entry["name"]: entry for entry in notes.to_list()}
     columns = [_column(feature) for feature in features]
     for column in columns:
-        if said.get(column["name"], {}).pop(_UNDECIDED, False) and (
-            column["actionability"] == "mutable"
-        ):
+        undecided = said.get(column["name"], {}).pop(_UNDECIDED, False)
+        stated = 0.0 in column.get("max_change", ())
+        if undecided and not stated and column["actionability"] == "mutable":
             column["actionability"] = _UNDECIDED
     columns += [{"name": other, "role": "auxiliary"} for other in auxiliary]
     label = {} if target is None else {"target": {"column": target}}

@@ -157,7 +157,7 @@ class FeatureSpace(Shown):
         kinds |= {"ordinal": ordinal, "binary": binary, "continuous": continuous}
         features = features_from_frame(frame, kinds, missing, scale, encoding, constraints)
         space = cls(features, (), _undecided(features))._noted(constraints, frame.columns)
-        return (space._with_proposals() if propose else space)._remarked(frame)
+        return (space.with_proposals() if propose else space)._remarked(frame)
 
     @classmethod
     def from_schema(
@@ -235,7 +235,7 @@ class FeatureSpace(Shown):
             )
         features, expected = features_from_pipeline(pipeline, frame, kinds, constraints)
         space = cls(features, (), _undecided(features))._noted(constraints, frame.columns)
-        space = space._with_proposals() if propose else space
+        space = space.with_proposals() if propose else space
         wrong = (space.encode(frame) != expected).any(axis=0)
         if wrong.any():
             names = [name for name, bad in zip(space.variables, wrong, strict=True) if bad]
@@ -305,7 +305,7 @@ class FeatureSpace(Shown):
             self.notes.updated(notes).decided(stated_columns(given)),
         )
 
-    def _with_proposals(self) -> FeatureSpace:
+    def with_proposals(self) -> FeatureSpace:
         """The same space with the directions that names suggest, where none is stated."""
         ways: dict[str, list[Name]] = {}
         for name, way in self.proposed.items():
@@ -349,14 +349,16 @@ class FeatureSpace(Shown):
     def unstated(self) -> tuple[Name, ...]:
         """The columns that may change any way only because no direction was stated.
 
-        Advice that changes one of them gives an `UndecidedColumnWarning`, once for each space. Columns count as stated
-        if they are in `immutable`, `increasing`, `decreasing`, `free`, `allowed` or `max_change`, and in spaces made
-        of arrays without names.
+        Advice that changes one of them gives an `UndecidedColumnWarning`, once for each space. `immutable`,
+        `increasing`, `decreasing`, `free` and `allowed` state a direction; so does a `max_change` of 0 down or up.
+        Columns without names are never among them.
         """
         return tuple(
             feature.name
             for feature in self.features
-            if feature.name in self.notes.undecided and feature.direction is Direction.FREE
+            if feature.name in self.notes.undecided
+            and feature.direction is Direction.FREE
+            and 0.0 not in feature.max_change
         )
 
     @cached_property
