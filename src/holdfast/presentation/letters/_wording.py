@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from holdfast.errors import HoldfastWarning
 from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._describe import PERCENT
+from holdfast.features._proposals import words_of
 from holdfast.generators._reasons import Against
 from holdfast.presentation.letters._contents import Detail, MainReason
 from holdfast.presentation.letters._language import Language
@@ -24,7 +25,6 @@ _WORD = re.compile(r"(?<!\w)[a-z]{3,}(?!\w)")
 _WITH_TIME = re.compile(
     r"\b(?:age|alter|tenure|seniority|since|seit)\b|\b(?:months|years|days)\b.*\b(?:of|at|in|with|on)\b"
 )
-_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MOST_NAMED = 5
 
 
@@ -138,8 +138,7 @@ def changes_with_time(space: FeatureSpace, feature: Feature) -> bool:
     stated = space.notes.with_time(feature.name)
     if stated is not None:
         return stated
-    name = _HUMPS.sub(" ", str(feature.name)).replace("_", " ").replace("-", " ").lower()
-    return not feature.labelled and bool(_WITH_TIME.search(name))
+    return not feature.labelled and bool(_WITH_TIME.search(" ".join(words_of(feature.name))))
 
 
 def on_one_line(text: str) -> str:
