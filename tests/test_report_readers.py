@@ -346,6 +346,7 @@ def test_the_page_for_an_auditor(visit, page: Path, context) -> None:  # noqa: F
     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.filterwarnings("ignore:language '.*no words for the columns")
 def test_the_shell_from_files_alone(advice: hf.Recourse, tmp_path: Path) -> None:
     hf.load_network(MODEL).save(tmp_path / "model.npz")
     hf.Network([np.array(MODEL.coef_) + 0.01], [MODEL.intercept_], classes=[0, 1]).save(
