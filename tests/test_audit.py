@@ -114,7 +114,7 @@ def test_another_model_altogether_is_run_on_every_promise(path, lender):
     }  # fmt: skip
     assert result.contact_list()["key"].tolist() == lender.promised.index[~kept].tolist()
     assert result.to_frame()["status"].tolist() == result.status.tolist()
-    assert "another build" in result.groups[0].why_not
+    assert "different layers" in result.groups[0].why_not
     logits = new.logits(lender.space.encode(lender.promised))[:, 0]
     np.testing.assert_array_equal(result.margin, logits)
 
@@ -1004,7 +1004,9 @@ def test_a_refitted_scaler_outside_delta_gives_what_reading_every_row_again_give
             )  # fmt: skip
             if kind == "far away" and threshold != 0.5:
                 # Nothing that is as small as a threshold can be taken off a bias of 10^8.
-                with pytest.raises(InvalidInputError, match="too large to keep that apart"):
+                with pytest.raises(
+                    InvalidInputError, match="too large to represent the difference"
+                ):
                     audit(ledger, network, space=new_space, threshold=threshold)
                 continue
             quick = audit(ledger, network, space=new_space, threshold=threshold)

@@ -281,7 +281,7 @@ def test_a_ledger_shows_its_head_and_can_be_looked_at_when_closed(promises, tmp_
     with hf.Ledger(tmp_path / "other.ledger") as other:
         pass
     assert "It cannot be shown" in other._repr_html_()
-    assert repr(other).endswith("closed, or no longer to be read)")
+    assert repr(other).endswith("closed, or unreadable)")
     faulty = replace(promises["verification"], faults=("entry 3: <altered>",))
     assert "NOT intact" in faulty._repr_html_()
     assert "entry 3: &lt;altered&gt;" in faulty._repr_html_()

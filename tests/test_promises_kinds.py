@@ -135,7 +135,7 @@ def test_promises_of_every_kind_are_recorded_read_and_audited(
             if kind in ("shift", "ensemble"):
                 # Before the model is asked nothing is known, even of today's own.
                 assert not certain.any()
-                assert group.why_not.endswith("is seen at the promised row")
+                assert group.why_not.endswith("it must be run on the promised row")
                 margins = network.logits(batch.points)[:, 0] - np.log(threshold / (1.0 - threshold))
                 np.testing.assert_allclose(found.radius_left[kept], margins[kept], atol=1e-9)
             else:
@@ -277,7 +277,7 @@ def test_terms_of_every_kind_survive_the_file_and_nothing_else_does(regressions,
                         terms.hash,
                         (objects | {name: checker.canonical(changed).encode()}).__getitem__,
                     )
-    with pytest.raises(InvalidInputError, match="a ledger has the name alone"):
+    with pytest.raises(InvalidInputError, match="the ledger has only the name of"):
         again.classifier.about(pd.DataFrame({"a": [1.0]}))[0].logits([[0.0]])
 
 

@@ -367,7 +367,7 @@ def test_an_audit_asks_at_the_threshold_of_the_promises(table, tmp_path) -> None
         ledger.add(hf.explain(today, denied, **asked, threshold=0.9))
         with pytest.raises(
             hf.HoldfastError,
-            match=r"threshold: expected one, since promises were made at 0\.8, 0\.9",
+            match=r"threshold: expected one, because promises were made at 0\.8, 0\.9",
         ):
             hf.audit(ledger, later)
 
