@@ -55,7 +55,8 @@ def test_a_short_history_says_how_long_it_would_have_to_be():
     assert found.limited.tolist() == [True, False]
     assert found.describe(0) == (
         "kept through the next monthly retraining, if the model moves by less than 0.5: with "
-        "probability 95% it moves by up to 0.01 in a number of retrainings fixed beforehand; 38 retrainings are needed to look further ahead"
+        "probability 95% it moves by up to 0.01 in a number of retrainings fixed beforehand; "
+        "38 retrainings are needed to look further ahead"
     )
     assert "may break at the next monthly retraining" in found.describe(1)
     nothing = promise_expiry([0.5], [0.01] * 18, confidence=0.95)

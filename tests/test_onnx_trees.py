@@ -196,7 +196,7 @@ def test_more_that_is_refused() -> None:
         UnsupportedModelError, match="the negative of the other, for the labels 0 and 1"
     ):
         hf.load_model(graph(np.concatenate([WEIGHTS, WEIGHTS], 2), PAIRS, ids=(0, 1)))
-    with pytest.raises(UnsupportedModelError, match="score for every class in every row"):
+    with pytest.raises(UnsupportedModelError, match="a score for every class"):
         hf.load_model(
             graph(
                 np.full((4, 3, 1), -1.0), PAIRS, classes=(0, 1, 2), class_ids=[0, 1, 2] * 4

@@ -384,7 +384,7 @@ def test_commands_take_trees_and_margins(people, tmp_path):
     done = runner.invoke(app, ["audit", "--ledger", ledger, "--model", str(models[2]), "--history", str(models[0]),
                                "--history", str(models[1]), "--trust-pickle", "--json", str(report)])  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "100% were kept through the next retraining" in done.output
+    assert "100% of such promises were kept through the next retraining" in done.output
     assert "Margin left: least" in done.output
     written = json.loads(report.read_text(encoding="utf-8"))
     assert written["kept_share"]["retrainings"][0]["share"] == 1.0
@@ -413,7 +413,7 @@ def test_witnesses_of_every_kind_break_the_promise_in_their_own_stack(
             changes.resized(0.5 * changes.size) if kind != "ensemble" else hf.PlausibleShift(1e-9)
         )
         if hf.certify(regressions[0], X[[row]], target, further).robust[0]:
-            with pytest.raises(hf.HoldfastError, match="leaves Δ"):
+            with pytest.raises(hf.HoldfastError, match="the witness is outside Δ"):
                 save_witness(certs.witness(row), regressions[0], tmp_path / "w.skops", point=X[row], target=target,
                              changes=further)  # fmt: skip
 
