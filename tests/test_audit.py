@@ -610,7 +610,8 @@ def test_bad_input_is_refused(path, lender, tmp_path):
     with pytest.raises(InvalidInputError, match="expected a probability for each of the classes"):
         audit(path, random_network(6, outputs=3), threshold=0.6)
     with pytest.raises(
-        InvalidInputError, match="space: expected one for the new model, which reads 9 variables"
+        InvalidInputError,
+        match="space: expected one for the new model, because it reads 9 variables",
     ):
         audit(path, random_network(9))
     with pytest.raises(InvalidInputError, match="space: expected a FeatureSpace"):

@@ -277,7 +277,7 @@ def test_terms_of_every_kind_survive_the_file_and_nothing_else_does(regressions,
                         terms.hash,
                         (objects | {name: checker.canonical(changed).encode()}).__getitem__,
                     )
-    with pytest.raises(InvalidInputError, match="the ledger has only the name of"):
+    with pytest.raises(InvalidInputError, match="the ledger has only its name"):
         again.classifier.about(pd.DataFrame({"a": [1.0]}))[0].logits([[0.0]])
 
 

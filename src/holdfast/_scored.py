@@ -135,7 +135,7 @@ class Scored(Classifier):
         """Why the model's score is not valid for this row: a different row was scored."""
         gaps = [str(name) for name in self.columns or own.index if pd.isna(own[name])]
         if not gaps:
-            return "the space cannot tell this row from another that the model was asked about; scale='none' does"
+            return "the space cannot tell this row from another row; a space with scale='none' can"
         return f"{gaps[0]} is missing for this person; FeatureSpace.from_frame(X, missing={gaps}) allows gaps"
 
     def other_rows(self, points: Floats, frame: pd.DataFrame) -> Bools:

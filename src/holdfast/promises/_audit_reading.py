@@ -48,7 +48,7 @@ def reading_of(
         return None
     if promised.n_variables != loaded.classifier.n_features:
         raise InvalidInputError(
-            f"space: expected one for the new model, which reads {loaded.classifier.n_features} variables where "
+            f"space: expected one for the new model, because it reads {loaded.classifier.n_features} variables and "
             f"the ledger's promises have {promised.n_variables}, got None"
         )
     if loaded.feature_names is not None:
@@ -59,8 +59,8 @@ def reading_of(
             order = {candidates[0]: i for i, candidates in enumerate(known) if len(candidates) == 1}
             if len(order) != promised.n_variables:
                 raise InvalidInputError(
-                    f"space: expected one for the new model, which was fitted on {list(loaded.feature_names)} where "
-                    f"the ledger's promises have the variables {list(promised.variables)}, got None"
+                    f"space: expected one for the new model, because it was fitted on {list(loaded.feature_names)} "
+                    f"and the ledger's promises have the variables {list(promised.variables)}, got None"
                 )
             features = (
                 replace(one, variables=tuple(map(order.__getitem__, one.variables)))

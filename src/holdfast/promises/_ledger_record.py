@@ -101,8 +101,8 @@ def certified_columns(
         rows = restored_rows(space, raw)
         if not classifier.raw and not same_bits(points, rows.to_numpy(dtype=np.float64)):
             raise InvalidInputError(
-                "model: expected one that reads the rows in raw units, because a ledger stores these, got one that was "
-                "fitted on a space's variables; put their scaling or encoding into a pipeline before it"
+                "model: a ledger stores rows in raw units, but this model was fitted on a space's variables; "
+                "put their scaling or encoding into a pipeline before the model"
             )
         classifier, asked = classifier.about(rows)
     model = Model(classifier).at(terms.threshold)

@@ -186,6 +186,4 @@ class Terms:
 
 
 def _not_recorded(table: Any) -> Any:
-    raise InvalidInputError(
-        "model: expected one that can be run, got one that the ledger has only the name of"
-    )
+    raise InvalidInputError("model: this model cannot be run, because the ledger has only its name")
