@@ -271,7 +271,9 @@ def test_expiry_says_how_long_each_promise_lasts(promises):
     expiry = promises["expiry"]
     rows = Page(expiry._repr_html_()).rows[1:]
     assert [row[2] for row in rows] == [expiry.describe(i) for i in range(3)]
-    assert repr(expiry).startswith("Expiry(3 promises with 50%: 2 kept through the next retraining")
+    assert repr(expiry).startswith(
+        "Expiry(3 promises with probability 50%: 2 kept through the next retraining"
+    )
 
 
 def test_a_ledger_shows_its_head_and_can_be_looked_at_when_closed(promises, tmp_path):
