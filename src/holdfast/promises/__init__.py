@@ -3,7 +3,7 @@
 certificate   one JSON file per piece of advice: hashes, the point, Δ, the verdict and its proof
 witness_file  a counter-model in the format of the model that it counters
 ledger        every promise, in a file that shows tampering
-audit         the promises that a new model keeps: with certainty, by running it, or not
+audit         the promises that a new model keeps: proven, found by running it, or broken
 expiry        the number of retrainings that a promise lasts, with a stated probability
 kept_share    the same for models and changes of any kind: the share of promises kept, counted over a history
 """

@@ -50,7 +50,7 @@ def audit(
 ) -> Audit:
     """Find the promises in a ledger that a new model keeps.
 
-    If a promise's certificate covers the new model, the promise is kept with certainty, and the model is not run on it.
+    If a promise's certificate covers the new model, the promise is proven to be kept, and the model is not run on it.
     The others, and all promises under a shift of the margin, are decided by running the new model on the promised row,
     in raw units, through its own preprocessing.
 

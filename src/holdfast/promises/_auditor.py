@@ -1,4 +1,4 @@
-"""Judge the promises made under the same terms: by certainty, or by running the new model."""
+"""Judge the promises made under the same terms: by proof, or by running the new model."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Auditor:
         return self.fold is not None and not radius and bool(np.isfinite(self.slack))
 
     def judge(self, rows: Overview, radius: bool) -> Judged:
-        """Judge promises: certain if their own certificate or radius covers the model, otherwise the model is run."""
+        """Judge promises: kept by proof if their certificate or radius covers the model, otherwise the model is run."""
         certain = (rows.radius > self.distance) | (rows.robust & self.inside)
         codes = np.where(certain, CERTAIN, np.where(rows.erased, ERASED, UNREADABLE)).astype(
             np.int8

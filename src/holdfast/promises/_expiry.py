@@ -6,7 +6,7 @@ cut into windows of k retrainings that do not overlap; each window gives one num
     s = max over j <= k of  distance(model at the start, model after j retrainings).
 
 If the windows and the next k retrainings are exchangeable, the next s is at most the ceil((n + 1) p)-th smallest of the
-n numbers with probability at least p (`delta_calibrated`), and then every promise with a larger radius is kept.
+n numbers with probability at least p (`delta_calibrated`). Every promise with a larger radius is then kept.
 
 Models other than networks have no such distance. For these, and for every kind of change, the kept promises can be
 counted: `kept_share`.
@@ -97,7 +97,7 @@ class Expiry(Shown):
 
     @property
     def through(self) -> list[datetime.date | None]:
-        """The date of the last retraining that each promise is proven to be kept through; None without a start."""
+        """The date of the last retraining that each promise is kept through, with the confidence."""
         if self.start is None:
             return [None] * len(self.radius)
         _, step = _PERIODS[self.period]
