@@ -147,6 +147,16 @@ def test_the_cascade_page_has_the_table_of_stages():
     ]
 
 
+def test_the_messages_of_the_questions_are_messages_of_the_source():
+    table = TEXTS["docs/faq.md"].split("| the message has |")[1]
+    quoted = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "src" / "holdfast").rglob("*.py")
+    )
+    assert len(quoted) >= 10
+    assert [message for message in quoted if message not in source] == []
+
+
 # ---------------------------------------------------------------------- the runner itself
 
 
