@@ -31,7 +31,10 @@ default_role = "py:obj"
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_block", "deflist"]
 # Attributes of several classes share a name; the reference does not guess which one a text means.
-suppress_warnings = ["ref.python"]
+# Pages that a command writes are reached from measurements.md and are not in the side bar; a test has the others there.
+suppress_warnings = ["ref.python", "toc.not_included"]
+# Options are typeset as typed: --delta, not a dash.
+smartquotes = False
 
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
