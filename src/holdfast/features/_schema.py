@@ -47,6 +47,7 @@ _EDITED = (
     "upper",
     "step",
     "direction",
+    "max_change",
     "allowed",
     "fillable",
     "cost",
@@ -220,6 +221,8 @@ def _column(feature: Feature) -> Document:
     column["actionability"] = next(
         word for word, way in _DIRECTIONS.items() if way is feature.direction
     )
+    if feature.max_change:
+        column["max_change"] = list(feature.max_change)
     if feature.allowed is not None:
         column["allowed"] = [
             [feature.categories[place] for place in pair] for pair in feature.allowed
@@ -270,6 +273,8 @@ def _feature(column: Facts, actionability: str, kinds: str) -> Feature:
     limits: FeatureConstraints = {"fillable": [name] if column.get("fillable", False) else []}
     if "allowed" in column:
         limits["allowed"] = {name: column["allowed"]}
+    if "max_change" in column:
+        limits["max_change"] = {name: column["max_change"]}
     if "cost" in column:
         limits["costs"] = {name: column["cost"]}
     if feature.variables and "min" in column:

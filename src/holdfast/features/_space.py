@@ -254,6 +254,10 @@ class FeatureSpace(Shown):
             ``{"income": (0, 9000)}``; None keeps the end that it has, at first the least or largest value in the table.
         steps
             ``{"income": 250}``: changed values are multiples of 250.
+        max_change
+            ``{"income": 0.4}``: the largest change of a number, as a share of the person's own value. A pair is
+            (down, up): ``{"income": (0, 0.4)}``; None removes a limit. The range and the steps apply too. A value of 0
+            cannot change; a missing value that is filled in has no limit.
         costs
             Weights in `cost_l1`: the cost of a change over a column's whole range, 1 where not given.
         rules
