@@ -112,8 +112,8 @@ def shorten_properties(_: Sphinx, doctree: nodes.document) -> None:
 def draw_dashes(_: Sphinx, doctree: nodes.document) -> None:
     """A dash between a parameter's name and its description; all other hyphens stay as typed."""
     for node in list(doctree.findall(nodes.Text)):
-        if node.astext() == " -- ":
-            node.parent.replace(node, nodes.Text(" – "))
+        if node.startswith(" -- "):
+            node.parent.replace(node, nodes.Text(" –" + node[3:]))
 
 
 def _short(text: str) -> str:
