@@ -137,6 +137,13 @@ def refuse_standstill(feature: Feature) -> None:
             )
 
 
+def stated_columns(given: FeatureConstraints) -> set[Name]:
+    """The columns for which these keywords state a direction, or the possible moves."""
+    ways: dict[str, Names] = {way: given.get(way, ()) for way in Direction}  # type: ignore[misc]
+    names = {name for argument, way in ways.items() for name in as_names(way, argument)}
+    return names | {*given.get("allowed", NOTHING)}
+
+
 def in_order(feature: Feature, order: Sequence[Label]) -> Feature:
     """A labelled column with its labels from low to high, encoded as it was if it has its variables already."""
     listed = [] if isinstance(order, str) or not isinstance(order, Sequence) else list(order)
