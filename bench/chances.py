@@ -88,7 +88,7 @@ SAID: list[tuple[str, str, Callable[..., float]]] = [
     (r"with ([\d.]+)% (?:it|the model) moves by up to", "drift", lambda p: 1 - float(p) / 100),
     (r"are expected to be, with ([\d.]+)%", "share", lambda p: 1 - float(p) / 100),
 ]
-GIVEN = rf"given a setting, (?:at most {SHARE}|with probability at least ([\d.]+)), if at least every second"
+GIVEN = rf"(?:it is at most {SHARE}|the probability is at least ([\d.]+)), if they are at least every second"
 
 
 def share(words: str) -> float:
@@ -98,7 +98,7 @@ def share(words: str) -> float:
 
 def claims(sentence: str) -> list[Claim]:
     """What a sentence says, read literally."""
-    over = "all" if re.search("counted as ke(pt|eping)", sentence) else "answered"
+    over = "all" if re.search("count(?:s|ed) as ke(pt|eping)", sentence) else "answered"
     found = []
     for pattern, about, allowed in SAID:
         said = re.search(pattern, sentence)

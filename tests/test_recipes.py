@@ -48,8 +48,8 @@ REFUSED = {
     ("architecture", "forest"): "hidden_layer_sizes",
     ("noise", "boosted"): "expected LogisticRegression",
     ("noise", "forest"): "expected LogisticRegression",
-    ("fine-tuning", "boosted"): "can learn on from where it is",
-    ("fine-tuning", "forest"): "can learn on from where it is",
+    ("fine-tuning", "boosted"): "cannot be fine-tuned",
+    ("fine-tuning", "forest"): "cannot be fine-tuned",
 }
 
 

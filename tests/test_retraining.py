@@ -401,11 +401,11 @@ BAD = {
     "a network without a function": ({"model": LINE}, "retrain: expected a function"),
     "another shape": (
         {"retrain": lambda model, X, y, seed: hf.Network([np.zeros((1, 3))], [[0.0]])},
-        "retrain: expected a model of the shape",
+        "retrain: expected a model with the shape",
     ),
     "a function that returns nothing": (
         {"retrain": lambda model, X, y, seed: None},
-        "^retrain: expected the function to return the retrained model, got NoneType",
+        "^retrain: the function must return the retrained model; it returned NoneType",
     ),
     "a share of no draw": (
         {"how": "leave_one_out", "share": 0.5},

@@ -57,9 +57,9 @@ class Chance:
     Examples
     --------
     >>> print(Chance(0.1, 20))
-    at most 1 in 10 of such promises is expected to be broken by the next model, on average over calibrations. \
-    Calibrations that end without a setting count as kept. Among the others it is at most 1 in 5, if they are at
-    least \ every second. Condition: the next model is drawn as these 20 were
+    at most 1 in 10 of such promises is expected to be broken by the next model, over calibrations like this one. \
+A calibration that ends without a setting counts as kept. Among the others it is at most 1 in 5, if they are at least \
+every second. Condition: the next model is drawn as these 20 were
     """
 
     broken: float
@@ -100,8 +100,8 @@ class Chance:
         how = f" ({self.how})" * bool(self.how)
         people = f", and people are like these {self.people}" * bool(self.people)
         return (
-            f"{known}, on average over calibrations. Calibrations that end without a setting count as kept. "
-                        f"{given * bool(held)}Condition: the next model is drawn as these {self.models} were{how}{people}"
+            f"{known}, over calibrations like this one. A calibration that ends without a setting counts as kept. "
+            f"{given * bool(held)}Condition: the next model is drawn as these {self.models} were{how}{people}"
         )
 
 

@@ -227,9 +227,8 @@ class Engine:
     ) -> Outcome:
         """Settle the sign of each row's margins by the stages `since` to `until`.
 
-        `target` is one class for all rows, or one a row. `target` is one class for all rows, or one a row. `target`
-        is one class for all rows, or one a row. `keep` keeps the proofs of the rows, for certificates. `complete` fills in today's margins that may be
-        missing.
+        `target` is one class for all rows, or one a row. `keep` keeps the proofs of the rows, for certificates.
+        `complete` fills in today's margins that may be missing.
         """
         n = len(points)
         if n == 1:
