@@ -222,7 +222,7 @@ def test_a_witness_in_another_norm_is_measured_exactly():
 def test_a_norm_without_an_exact_rule_is_refused_clearly():
     network = hf.Network([[[1.0, 0.0]]], [[0.0]])
     certs = hf.certify(network, [[1.0, 0.0]], 1, hf.PlausibleChanges(1.5, 3.0))
-    with pytest.raises(NoCertificateError, match="decided for 1, 2 and inf"):
+    with pytest.raises(NoCertificateError, match="checked for the norms 1, 2 and inf"):
         certificate(certs, 0)
 
 

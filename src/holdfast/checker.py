@@ -6,20 +6,20 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
 (NOT_ROBUST). This module repeats the proof from the certificate, the model's parameters and six facts:
 
     interval   a neuron's weights move independently, and the minimum of  w v  is at ends of the ranges of w and of v
-    ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1;  a margin moves by this times
-               the slopes of the activations and the weights in between. A price on the radius separates neurons and
-               layers. A cut: a neuron of one hidden layer shifts by at most a given number, or by more
-    cases      a neuron's preactivation z is between L and U, its minimum and maximum for the values before it. The bound
-               is for a sum of f(z), with one slope below 0 (none for ReLU) and another above. For l >= 0 and any u,
+    ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1;  a margin moves by this
+               times the slopes of the activations and the weights in between. A price on the radius separates neurons
+               and layers. A cut: a neuron of one hidden layer shifts by at most a given number, or by more
+    cases      a neuron's preactivation z is between L and U, its minimum and maximum for the values before it. The
+               bound is for a sum of f(z), with one slope below 0 (none for ReLU) and another above. For l >= 0 and any u,
                f(z) >= l L + u U + k,  k the minimum of  f(z) - l L - u U.  The minimum is at a corner: for ReLU U at an
                end of its range or 0, and L = U or 0; without ReLU (and with u <= 0) z at an end of its range or 0. Such
                lines pull a margin back, layer by layer, to the first hidden layer, where z is in a box. A split says
                U <= 0 or U >= 0 (z without ReLU).
     witness    exact arithmetic says whether a network is in Δ, and whether it gives the point the class
-    closed     if a margin m may fall by s, the point is robust iff  m >= s;  if the parameters of a linear model may move
-    form       by d with  dᵀ H d <= r²,  it is robust iff  m >= 0  and  m² >= r² gᵀ H⁻¹ g,  g the gradient of m
-    trees      each tree adds the minimum of  value - radius  over the leaves that the row can reach when thresholds move,
-               or 0 if it may be dropped; the sum has to exceed its possible rounding error
+    closed     if a margin m may fall by s, the point is robust iff  m >= s;  if the parameters of a linear model may
+    form       move by d with  dᵀ H d <= r²,  it is robust iff  m >= 0  and  m² >= r² gᵀ H⁻¹ g,  g the gradient of m
+    trees      each tree adds the minimum of  value - radius  over the leaves that the row can reach when thresholds
+               move, or 0 if it may be dropped; the sum has to exceed its possible rounding error
 
 Floats are fractions whose denominator is a power of two, so all arithmetic is on integers. Only the square roots of
 the 2-norm and, from the third hidden layer on, the ranges are rounded: outwards. See docs/certificates.md.
@@ -1204,7 +1204,7 @@ class Ball:
         return gain * gain / (4 * price)
 
     def priced(self, price: Fraction, shared: bool, root: Fraction) -> Fraction:
-        """The bound with a price on the output layer's radius: each weight's gain is below a chord, added to the row."""
+        """The bound with a price on the output layer's radius: a weight's gain is below a chord, added to the row."""
         one, row = self.one_is, list(self.row[:-1])
         limit = self.shared if shared else None
         pull = root * (self.radii[-1] if limit is None else limit)
