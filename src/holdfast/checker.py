@@ -10,11 +10,11 @@ A certificate states that every network in Δ gives a point a class (ROBUST), or
                times the slopes of the activations and the weights in between. A price on the radius separates neurons
                and layers. A cut: a neuron of one hidden layer shifts by at most a given number, or by more
     cases      a neuron's preactivation z is between L and U, its minimum and maximum for the values before it. The
-               bound is for a sum of f(z), with one slope below 0 (none for ReLU) and another above. For l >= 0 and any u,
-               f(z) >= l L + u U + k,  k the minimum of  f(z) - l L - u U.  The minimum is at a corner: for ReLU U at an
-               end of its range or 0, and L = U or 0; without ReLU (and with u <= 0) z at an end of its range or 0. Such
-               lines pull a margin back, layer by layer, to the first hidden layer, where z is in a box. A split says
-               U <= 0 or U >= 0 (z without ReLU).
+               bound is for a sum of f(z), with one slope below 0 (none for ReLU) and another above. For l >= 0 and any
+               u,  f(z) >= l L + u U + k,  k the minimum of  f(z) - l L - u U.  The minimum is at a corner: for ReLU U
+               at an end of its range or 0, and L = U or 0; without ReLU (and with u <= 0) z at an end of its range or
+               0. Such lines pull a margin back, layer by layer, to the first hidden layer, where z is in a box. A split
+               says U <= 0 or U >= 0 (z without ReLU).
     witness    exact arithmetic says whether a network is in Δ, and whether it gives the point the class
     closed     if a margin m may fall by s, the point is robust iff  m >= s;  if the parameters of a linear model may
     form       move by d with  dᵀ H d <= r²,  it is robust iff  m >= 0  and  m² >= r² gᵀ H⁻¹ g,  g the gradient of m
