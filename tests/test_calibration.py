@@ -629,7 +629,7 @@ BAD = {
     "not a history": (lambda: delta_calibrated(MODEL), "history: expected a sequence"),
     "layers of numbers": (
         lambda: delta_calibrated([1.0] * 20, shape="layer"),
-        "history: expected models, or",
+        "history: shape='layer' needs models, or",
     ),
     "parameters of numbers": (
         lambda: delta_calibrated([[1.0]] * 20, coverage=0.5, shape="parameter"),
@@ -681,7 +681,7 @@ BAD = {
     ),
     "nobody": (
         lambda: delta_validation(MODEL, X[MODEL.predict(X) == 1], retrained=[MODEL]),
-        "X_validation: expected people whom the model does not give 1",
+        "X_validation: the model gives everyone 1 already",
     ),
 }
 

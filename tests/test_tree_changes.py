@@ -250,7 +250,7 @@ def test_it_is_a_value_with_words() -> None:
         with pytest.raises(InvalidInputError):
             hf.TreeChanges(**wrong)
     model = lgb(2)
-    with pytest.raises(InvalidInputError, match="a radius for each of the"):
+    with pytest.raises(InvalidInputError, match="one radius for each of the"):
         hf.certify(model, FULL, "yes", given)
     with pytest.raises(InvalidInputError, match="expected trees"):
         hf.certify(hf.Network([[[1.0]]], [[0.0]]), [[1.0]], 1, hf.TreeChanges(leaves=0.1))
@@ -333,7 +333,7 @@ def test_a_history_of_refitted_trees_gives_each_leaf_a_radius(tmp_path: Path) ->
         (other, r"trees of retraining 3 have another structure; .* risk_calibrated"),
         (
             lambda table: np.zeros(len(table)),
-            r"retraining 3 \(the model is known by its scores alone\)",
+            r"retraining 3 have another structure \(the model is known by its scores alone\)",
         ),
         (tmp_path / "none.txt", "model 3: .*none.txt"),
     ):

@@ -425,7 +425,7 @@ def _judges(
             judge.check_points(task.factuals[:1])
         except HoldfastError as error:
             raise InvalidInputError(
-                f"retrained: model {number} has other columns or classes than today's model: {error}"
+                f"retrained: model {number} does not fit today's model: {error}"
             ) from error
         name = fingerprint(loaded.trained)
         if name[:16] in measured:

@@ -231,6 +231,6 @@ class Ellipsoid(Changes):
 def _check_linear(network: object) -> None:
     if getattr(network, "hidden", None) != ():
         raise InvalidInputError(
-            "Ellipsoid: expected a linear model such as a logistic regression, got a network with hidden layers "
-            f"of {list(network.hidden)} neurons"
+            "Ellipsoid: expected a linear model such as a logistic regression, without hidden layers, got "
+            f"{network!r:.80}"
         )
