@@ -352,7 +352,7 @@ def test_a_closest_that_is_not_robust_breaks_its_claim(printed: Printed) -> None
             "inputs",
             _break(dataset="adult", model=NN, method="MCE-R", block=DELTA_VAL, input=0, to={"valid_retrained": 0.9}),
             ["**NN adult MCE-R at δ_val**, valid after retraining: 97.5", "2 of 8 counterfactuals are rejected",
-             "All of them are proven for δ_val = 0.005, so these retrained models are outside Δ"],
+             "All of them are proven for δ_val = 0.02, so these retrained models are outside Δ"],
         ),
         (
             "seconds",
