@@ -6,7 +6,7 @@
 For each network, delta and table, in one run and on one thread: the time per row of `network.logits`, of the interval
 bound, of `certify` (the public function, input checks included), and of the paper's mixed-integer program on a random
 sample of rows, whose verdicts are compared. Then one row at a time, as a service asks, the tail of the search, and
-`certified_radius`. `bench/cost.py` draws how the cost grows. Tables: $HOLDFAST_DATA, or shared/data beside the
+`certified_radius`. `bench/cost.py` draws how the cost grows. Tables: $HOLDFAST_DATA, or shared/data next to the
 repository.
 """
 

@@ -233,8 +233,9 @@ def _mean(values: Floats) -> str:
 PREFACE = f"""# Risk control, counted
 
 Written by `python bench/risk.py --out docs/benchmarks-risk.md`. `risk_calibrated` finds a margin
-at which the next model breaks at most {BROKEN:.0%} of the promises: first on average, then with probability {PROBABILITY:g}. It
-uses {CALIBRATING} of the retrained models. The others are the next models; they have no part in the choice of the margin.
+at which the next model breaks at most {BROKEN:.0%} of the promises: first on average, then with probability
+{PROBABILITY:g}. It uses {CALIBRATING} of the retrained models. The others are the next models; they have no part in
+the choice of the margin.
 
 - *Models*: scikit-learn networks (two hidden layers of 16) on the encoded table, XGBoost (60 trees of depth 3) on the
   raw one; up to {ROWS:,} rows to learn from. Up to {PEOPLE} rejected people who are not among these rows.

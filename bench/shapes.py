@@ -131,8 +131,8 @@ PREFACE = f"""# The shape of the set, counted
 
 Written by `python bench/shapes.py --out docs/benchmarks-shapes.md`. A promise covers every model in a set around
 today's. The size of the set is such that it contains the next model with probability {COVERAGE:g}, by the same rule for
-every shape (`delta_calibrated` on {REPEATED} models; {HELD_OUT} more are counted). A shape is better if more of the rows
-that today's model accepts are robust under it.
+every shape (`delta_calibrated` on {REPEATED} models; {HELD_OUT} more are counted). A shape is better if more of the
+rows that today's model accepts are robust under it.
 
 - *From scratch*: logistic regressions, each on {FITTED:,} rows drawn from the table (fewer if it is small). The
   *ellipsoid* is `Ellipsoid.of(model, X)`, the curvature of the loss; its radius is the ranked `Ellipsoid.distance`.

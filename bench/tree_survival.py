@@ -124,8 +124,8 @@ def survival(quick: bool) -> Table:
         "rows, with a separate draw for each model. *Leaf radii*: `delta_calibrated` and `RNCE`; it is proven that "
         "a model inside the radii keeps every promise. *Risk*: `risk_calibrated`, a chance. *Kept*: the share of "
         "promises that the counted models keep. *Cost*: relative to the nearest accepted row of the same people. "
-        "*Answered*: the share of people with advice, among people with a nearest row.\n\n![Promises kept by tomorrow's models, for each way "
-        "to retrain, table and kind of promise](images/trees-survival.png)"
+        "*Answered*: the share of people with advice, among people with a nearest row.\n\n![Promises kept by "
+        "tomorrow's models, for each way to retrain, table and kind of promise](images/trees-survival.png)"
     )
     columns = ["table, library, retrained", "promise", "said", "kept", "cost", "answered"]
     return Table("Promises under models that were really retrained", columns, lines, note)
