@@ -66,17 +66,16 @@ class ValidationDelta(ChosenDelta):
             row = self.evidence.iloc[-1]
             start = f"delta = {self.shown}: the least of the deltas tried at which "
             share = (
-                "all recourse survives"
+                "all recourse is accepted by"
                 if self.required == 1.0
-                else f"{self.required:.3g} of recourse survives"
+                else f"{self.required:.3g} of recourse is accepted by"
             )
             return f"{start}{share} {models}; recourse was found for {row['found']} of {row['asked']} people"
         best = self.evidence.iloc[int(self.evidence["surviving"].argmax())]
         tried = f"none of {len(self.evidence)} deltas from {self.evidence['delta'].min():.3g}"
         return (
-            f"no delta: {tried} to {self.evidence['delta'].max():.3g} is enough. At {best['delta']:.3g}, where most "
-            f"survives, recourse was found for {best['found']} of {best['asked']} people and survives {models} for "
-            f"{best['surviving']}"
+            f"no delta: {tried} to {self.evidence['delta'].max():.3g} is enough. The best is {best['delta']:.3g}: "
+            f"recourse was found for {best['found']} of {best['asked']} people, and accepted by {models} for {best['surviving']}"
         )
 
 
@@ -146,8 +145,8 @@ def delta_validation(
     ...     deltas=[0.01, 0.03, 0.05, 0.07, 0.1],
     ... )
     >>> print(chosen)
-    delta = 0.07: the least of the deltas tried at which all recourse survives 1 retrained model; recourse was found \
-for 2 of 2 people
+    delta = 0.07: the least of the deltas tried at which all recourse is accepted by 1 retrained model; recourse was \
+found for 2 of 2 people
     >>> chosen.evidence[["delta", "found", "surviving"]]
        delta  found  surviving
     0   0.01      2          0
