@@ -75,7 +75,8 @@ class ValidationDelta(ChosenDelta):
         tried = f"none of {len(self.evidence)} deltas from {self.evidence['delta'].min():.3g}"
         return (
             f"no delta: {tried} to {self.evidence['delta'].max():.3g} is enough. The best is {best['delta']:.3g}: "
-            f"recourse was found for {best['found']} of {best['asked']} people, and accepted by {models} for {best['surviving']}"
+            f"recourse was found for {best['found']} of {best['asked']} people, and accepted "
+            f"by {models} for {best['surviving']}"
         )
 
 
