@@ -469,7 +469,7 @@ def test_a_failing_model_does_not_stop_the_others():
 def test_a_delta_that_does_not_exist_loses_its_own_rows_only():
     def only_for_seed_1(situation):
         if situation.seed == 0:
-            raise InvalidInputError("deltas: no value for 'mine' was found: nothing")
+            raise InvalidInputError("deltas: expected 'mine' to exist, got nothing")
         return 0.03
 
     study = tiny_study.run(deltas={"mine": only_for_seed_1, "0.01": 0.01}, methods=["nnce", "rnce"])
@@ -477,7 +477,7 @@ def test_a_delta_that_does_not_exist_loses_its_own_rows_only():
     failed = study.failures
     assert set(failed["seed"]) == {0}
     assert (
-        failed["error"] == "InvalidInputError: deltas: no value for 'mine' was found: nothing"
+        failed["error"] == "InvalidInputError: deltas: expected 'mine' to exist, got nothing"
     ).all()
     assert failed[["method", "delta_label", "verified_label"]].to_numpy().tolist() == [
         ["nnce", "", "mine"],
@@ -548,7 +548,7 @@ X, Y, SPACE = tiny_study.loans(60)
         ({"inputs": 0}, "inputs: expected a whole number >= 1"),
         ({"retrained": {"weekly": 5}}, "retrained: expected numbers of models"),
         ({"time_limit": 0}, "time_limit: expected a number > 0"),
-        ({"out": SCRIPT}, "out: expected a folder"),
+        ({"out": SCRIPT}, "out: cannot write to the folder"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named_before_any_work(options, message):
