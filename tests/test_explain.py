@@ -522,7 +522,7 @@ def test_a_model_of_the_spaces_variables_is_taken(names):
         (
             ["first", "second"],
             "none",
-            r"\['first', 'second'\], got \['debt', 'income'\]: 'first' is elsewhere",
+            "'first' is not at its place: the model was fitted on first, second, and the space has debt, income",
         ),
         (
             ["debt", "income"],
