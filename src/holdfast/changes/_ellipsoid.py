@@ -231,6 +231,5 @@ class Ellipsoid(Changes):
 def _check_linear(network: object) -> None:
     if getattr(network, "hidden", None) != ():
         raise InvalidInputError(
-            "Ellipsoid: expected a linear model such as a logistic regression, without hidden layers, got "
-            f"{network!r:.80}"
+            f"Ellipsoid: expected a linear model such as a logistic regression, got {network!r:.80}"
         )
