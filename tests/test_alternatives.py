@@ -1,5 +1,7 @@
 """Several answers for each person: different, constrained and certified like any other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
