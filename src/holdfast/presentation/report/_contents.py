@@ -301,7 +301,7 @@ class Contents:
     refits
         None where no retrained models were given.
     threshold
-        The probability from which on the decision is a yes; None where that is not one number, or half.
+        The probability from which on the decision is a yes; None where that is not one number.
     """
 
     title: str

@@ -197,7 +197,7 @@ def gather(
         fall = along.in_words(lambda _: "{}").replace("at most ", "")
     cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
-    limits = [*limits_of(recourse, method, needed)]
+    limits = [*limits_of(recourse, method, needed, inside)]
     for attribute in space.notes.protected:
         if attribute not in recourse.factuals.columns and not any(
             one.attribute == str(attribute) for one in slices
@@ -254,8 +254,16 @@ def gather(
         fall=fall,
         cost=cost,
         refits=refits,
-        threshold=recourse.model.threshold if isinstance(recourse.model.threshold, float) else None,
+        threshold=_threshold(recourse),
     )
+
+
+def _threshold(recourse: Recourse) -> float | None:
+    """The probability from which on the decision is a yes; None where that is not one number."""
+    threshold = recourse.model.threshold
+    if threshold is None:
+        return 0.5 if len(recourse.classifier.classes) == 2 else None
+    return threshold if isinstance(threshold, float) else None
 
 
 def _inside(

@@ -35,10 +35,11 @@ def history_of(given: ChosenDelta, factor: float | None = None) -> tuple[tuple[f
         return _sorted(given.retrained.distances(given.norm)), given.inside
     if not isinstance(given, CalibratedDelta):
         return (), 0
-    if factor is None:
-        return _sorted(given.evidence["distance"]), given.rank
-    ratios = given.evidence["ratio"].to_numpy()
-    return _sorted(factor * ratios), int((ratios <= 1.0).sum())
+    rank = given.rank
+    if "ratio" in given.evidence:
+        rank = int((given.evidence["ratio"] <= 1.0).sum())
+    measured = given.evidence["distance"] if factor is None else factor * given.evidence["ratio"]
+    return _sorted(measured), rank
 
 
 def models_of(changes: Changes | None, known: Calibrated | None) -> str:
@@ -55,6 +56,11 @@ def models_of(changes: Changes | None, known: Calibrated | None) -> str:
         return ""
     within, updates = updates_within(changes, known)
     if within:
+        largest = known.updates[-1] if known is not None and known.updates else 0.0
+        if uniform(changes) and within == updates and changes.size >= 1.1 * largest > 0.0:
+            times = plain(changes.size / largest)
+            which = f"the largest of the {updates:,} measured updates"
+            return f"every model that moves at most {times} times as far as {which} did{changes.policy}"
         which = (
             f"{within:,} of the {updates:,} measured updates"
             if within < updates
@@ -125,7 +131,7 @@ def lasts(
     >>> [lasts(size, "", PlausibleChanges(0.02), known) for size in (0.025, 0.5)]
     ['2 of 3 updates', 'all 3 updates']
     >>> lasts(0.0123, "NOT_ROBUST", PlausibleChanges(0.02), None)
-    '0.615 × the promise'
+    '61% of the promise'
     """
     robust = verdict == "ROBUST"
     within, of = (0, 0) if changes is None or not robust else updates_within(changes, known)
@@ -139,9 +145,14 @@ def lasts(
         return _counted(within, of)
     if radius is None:
         return "as promised" * robust
-    if changes is not None and changes.size > 0.0:
-        return f"{plain(radius / changes.size)} × the promise"
-    return ""
+    if changes is None or changes.size == 0.0:
+        return ""
+    part = radius / changes.size
+    if part < 0.01:
+        return "<1% of the promise"
+    if part < 1.0:
+        return f"{math.floor(100.0 * part)}% of the promise"
+    return "the promise" if plain(part) == "1" else f"{plain(part)} × the promise"
 
 
 def uniform(changes: Changes) -> TypeGuard[PlausibleChanges]:

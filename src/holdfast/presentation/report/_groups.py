@@ -202,7 +202,9 @@ def figures_of(name: str, recourse: Recourse, members: Bools, radii: Floats) -> 
     answered = members & recourse.found
     costs = recourse.cost_l1[answered]
     lower = radii[answered]
-    changed = np.array([len(own) for own, told in zip(recourse.advice, answered, strict=True) if told])
+    changed = np.array(
+        [len(own) for own, told in zip(recourse.advice, answered, strict=True) if told]
+    )
     return Figures(
         name=name,
         people=int(members.sum()),

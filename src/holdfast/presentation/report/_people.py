@@ -51,7 +51,8 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
         "deltas": "" if contents.delta is None else deltas(contents.least_delta, contents.delta),
         "models": contents.models,
         "wanted": contents.wanted,
-        "gauge": gauge and [_short(gauge.end), [[_short(size), text] for size, text in gauge.marks]],
+        "gauge": gauge
+        and [_short(gauge.end), [[_short(size), text] for size, text in gauge.marks]],
         "cost": contents.cost,
         "threshold": contents.threshold,
         "refits": contents.refits.models if contents.refits else 0,
@@ -69,17 +70,11 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
         "after": [_changed(person) for person in people],
         "advice": [[*map(words.__getitem__, person.advice)] for person in people],
         "others": [
-            [
-                [way.name, [*map(words.__getitem__, way.advice)]]
-                for way in person.others
-            ]
+            [[way.name, [*map(words.__getitem__, way.advice)]] for way in person.others]
             for person in people
         ],
         "against": [
-            [
-                [one.column, sentences[one.sentence], _short(one.margin)]
-                for one in person.against
-            ]
+            [[one.column, sentences[one.sentence], _short(one.margin)] for one in person.against]
             for person in people
         ],
         "chances": [
@@ -104,7 +99,11 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
     }
     for name in _RARE:
         # Columns without an entry need no place.
-        table[name] = table[name] if any(one not in (None, 0, "", [], ["", ""]) for one in table[name]) else []
+        table[name] = (
+            table[name]
+            if any(one not in (None, 0, "", [], ["", ""]) for one in table[name])
+            else []
+        )
     text = json.dumps(table, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if len(text) <= MOST_PLAIN:
         return Markup(text.translate(_ESCAPES)), "json"

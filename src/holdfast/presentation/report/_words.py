@@ -157,7 +157,8 @@ def promise_of(
         yield "No set of plausible models was stated, so nothing is proven about the next model."
     else:
         yield from _proof(method, models)
-        yield from _chances(recourse, found, inside)
+        if method.robust:
+            yield from _chances(recourse, found, inside)
     yield from _compared(method, others)
     if refits is not None:
         one = refits.models == 1
@@ -191,8 +192,8 @@ def _proof(method: Figures, models: str) -> Iterator[str]:
     broken = found - robust - method.unknown
     if broken:
         yield (
-            f"{broken:,} {_plural(broken, 'promise')} can be broken by one of these models, which the person's page "
-            "shows."
+            f"{broken:,} {_plural(broken, 'promise')} can be broken by a plausible model; see "
+            f"{_plural(broken, 'the page of this person', 'the pages of these people')}."
         )
     if method.unknown:
         yield (
@@ -231,12 +232,9 @@ def chance_of_update(inside: Inside) -> str:
     if inside.confidence is not None:
         return (
             f"with confidence {inside.confidence:.0%} at least {inside.coverage:.0%} of the updates to come stay "
-            f"within that, if they are made like the {inside.models:,} that were measured"
+            "within that, if they are made like the measured ones"
         )
-    return (
-        f"the next update stays within that with probability {percent_of(inside)}, if it is made like the "
-        f"{inside.models:,} that were measured"
-    )
+    return f"the next update stays within that with probability {percent_of(inside)}, if it is made like the measured ones"
 
 
 def percent_of(inside: Inside) -> str:
@@ -252,9 +250,7 @@ def chance_of_promises(chance: Chance) -> str:
     made = f"if it is made like the {chance.models:,} that were measured"
     if chance.probability is None:
         return f"the next model is expected to break at most {broken} of such promises, {made}"
-    return (
-        f"with probability {chance.probability:g} the next model breaks at most {broken} of such promises, {made}"
-    )
+    return f"with probability {chance.probability:g} the next model breaks at most {broken} of such promises, {made}"
 
 
 def figures_for(
@@ -274,13 +270,24 @@ def figures_for(
         yield f"{method.robust:,} of {needed:,}", "people have proven advice"
     if not method.found:
         return
+    if not method.robust and changes is not None:
+        inside = None
     if inside is not None and inside.confidence is None:
-        yield percent_of(inside), "probability that the next update stays within the proof: measured, not proven"
-    elif changes is not None and changes.chance is not None:
+        yield (
+            percent_of(inside),
+            "probability that the next update stays within the proof: measured, not proven",
+        )
+    elif changes is not None and changes.chance is not None and method.robust:
         share = one_in(changes.chance.broken)
-        yield share, "promises at most that the next model is expected to break: measured, not proven"
+        yield (
+            share,
+            "the most promises that the next model is expected to break: measured, not proven",
+        )
     elif refits is not None:
-        yield numbers.share(refits.mean), "of the promises kept by updated models: measured, not proven"
+        yield (
+            numbers.share(refits.mean),
+            "of the promises kept by updated models: measured, not proven",
+        )
     if method.changes is not None:
         yield (
             tenths(method.changes),
@@ -307,11 +314,13 @@ def typical_of(moves: Sequence[Moves]) -> str:
     return f"; typically {', '.join(said)}" if said else ""
 
 
-def limits_of(recourse: Recourse, method: Figures, needed: Bools) -> Iterator[str]:
+def limits_of(
+    recourse: Recourse, method: Figures, needed: Bools, inside: Inside | None
+) -> Iterator[str]:
     """What the page does not say, and what is particular about these people."""
     changes = recourse.changes
     if changes is not None:
-        yield from _limits_of_changes(changes)
+        yield from _limits_of_changes(changes, inside)
     trees = isinstance(recourse.model.trained, TreeEnsemble)
     between = " or, where a letter names ends, about values between them" if trees else ""
     yield from (
@@ -397,7 +406,7 @@ def technical_of(recourse: Recourse, method: Figures, radii: Radii) -> Iterator[
         yield "A radius of undecided advice is not said to exceed Δ's."
 
 
-def _limits_of_changes(changes: Changes) -> Iterator[str]:
+def _limits_of_changes(changes: Changes, inside: Inside | None) -> Iterator[str]:
     """What Δ leaves open."""
     if changes.unit == "margin":
         yield (
@@ -405,15 +414,13 @@ def _limits_of_changes(changes: Changes) -> Iterator[str]:
             "matter of measurement, not of proof."
         )
     else:
-        scratch = (
-            " A model that is retrained from scratch is typically not among them, however alike its decisions."
-        )
+        scratch = " A model that is retrained from scratch is typically not among them, however alike its decisions."
         known = (
-            "an assumption about how you retrain"
-            if changes.inside is None
-            else "not proven: its probability was measured, on updates that the next one has to be like"
+            "that is an assumption about how you retrain"
+            if inside is None
+            else "its probability was measured, on updates that the next one has to be like"
         )
-        yield f"That the next model is one of those proven is {known}." + (
+        yield f"No proof says that the next model is one of those: {known}." + (
             scratch if isinstance(changes, PlausibleChanges) else ""
         )
         parts = "leaves and thresholds" if changes.unit == "factor" else "parameters"

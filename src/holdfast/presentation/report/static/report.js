@@ -48,7 +48,7 @@
   const away = ([distance, inside]) => (inside ? figure(distance, 3, "trunc") : apart(distance, "expand"));
   const count = (value) => value.toLocaleString("en-US");
   const people = (value) => `${count(value)} ${value === 1 ? "person" : "people"}`;
-  const withUnit = (text, unit) => (!unit ? text : unit === "%" || unit === "percent" ? text + "%" : `${text} ${unit}`);
+  const withUnit = (text, unit) => (!unit ? text : unit === "%" || unit === "percent" ? text + "%" : `${text}\u00a0${unit}`);
   function amount(value, unit, digits = 6) {
     if (value === null) return "–";
     if (typeof value === "boolean") return value ? "yes" : "no";
@@ -232,7 +232,7 @@
     const once = "once the advice is followed";
     const says = {
       ROBUST: ["Proven.", `${capital(data.models)} gives ${data.wanted} ${once}.`],
-      NOT_ROBUST: ["Can be broken.", `Today’s model gives ${data.wanted} ${once}, but one of these models does not: ${data.models}.`],
+      NOT_ROBUST: ["Can be broken.", `Today’s model gives ${data.wanted} ${once}, but a plausible model does not. Do not hand this out as a promise.`],
       UNKNOWN: ["Undecided.", "Neither a proof nor a model that breaks the promise was found. Do not treat it as proven."],
       uncertified: ["Not certified.", `Today’s model gives ${data.wanted} ${once}; nothing was proven about other models.`],
       "": ["No advice.", words(i) || "No reason was given."],
@@ -266,21 +266,20 @@
     const [end, marks] = data.gauge;
     const own = data.radii[i];
     const at = (value) => `${((100 * Math.min(value, end)) / end).toFixed(2)}%`;
-    const said = `This advice holds to ${data.texts.lasts[data.lasts[i]]}`;
+    const said = `proven to here: ${data.texts.lasts[data.lasts[i]]}`;
     const top = 16 * marks.length;
     const parts = [
       make("rect", { class: "track", x: 0, y: top + 6, width: "100%", height: 16 }),
       make("rect", { class: "proven", x: 0, y: top + 6, width: at(own), height: 16 }),
     ];
     marks.forEach(([value, text], row) => {
-      const left = value / end > 0.6;
-      const y = 16 * (left ? row : marks.length - 1 - row) + 12;
+      const y = 16 * row + 12;
       parts.push(make("line", { class: "limit", x1: at(value), x2: at(value), y1: y - 10, y2: top + 26 }));
-      parts.push(make("text", { x: at(value), dx: left ? -5 : 5, y, "text-anchor": left ? "end" : "start" }, text));
+      parts.push(make("text", { x: at(value), dx: 5, y }, text));
     });
     const side = own / end > 0.75 ? "end" : own / end < 0.25 ? "start" : "middle";
     parts.push(make("line", { class: "counter", x1: at(own), x2: at(own), y1: top + 2, y2: top + 28 }));
-    parts.push(make("text", { x: at(own), y: top + 42, "text-anchor": side }, own > end ? `${said}, beyond this scale` : said));
+    parts.push(make("text", { x: at(own), y: top + 42, "text-anchor": side }, own > end ? `${said} (beyond this scale)` : said));
     return [make("figure", { class: "ruler" }, make("svg", { role: "img", "aria-label": said, height: top + 48 }, ...parts))];
   }
 
@@ -299,8 +298,8 @@
       const by = step === null ? "–" : (step > 0 ? "+" : "") + withUnit(figure(step, 4), percent(unit) ? "points" : unit);
       return make("tr", {},
         make("th", { scope: "row" }, ...breakable(label), moves ? make("span", { class: "quiet" }, moves) : null),
-        make("td", { class: "side" }, amount(old, percent(unit), digits)),
-        make("td", { class: "side goal" }, amount(now, percent(unit), digits)),
+        make("td", { class: "side" }, amount(old, unit, digits)),
+        make("td", { class: "side goal" }, amount(now, unit, digits)),
         make("td", { class: "side" }, by));
     });
     const still = all.filter((column) => !after.has(column)).map((column) =>
