@@ -64,7 +64,7 @@ from holdfast.presentation.report._words import (
 if TYPE_CHECKING:
     from holdfast.promises._ledger import Ledger
 
-_TITLE = "What was promised, and how sure it is"
+_TITLE = "Promises, and how sure they are"
 _NAME = "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"
 _MOST_REASONS = 20

@@ -78,7 +78,7 @@ def facts_of(
         evidence.append(
             (
                 "Certificates",
-                f"{many:,}; each person's page has the id, and `holdfast check` checks them",
+                f"{many:,}; each person's page has the id, and “holdfast check” checks them",
             )
         )
     if ledger is not None:
@@ -161,10 +161,13 @@ def promise_of(
             yield from _chances(recourse, found, inside)
     yield from _compared(method, others)
     if refits is not None:
-        one = refits.models == 1
-        who = "1 updated model" if one else f"{refits.models:,} updated models"
-        worst = "" if one else f" on average and {numbers.share(refits.worst)} at worst"
-        yield f"Measured, not proven: {who} kept {numbers.share(refits.mean)} of the promises{worst}."
+        who = "1 updated model" if refits.models == 1 else f"{refits.models:,} updated models"
+        kept = f"{numbers.share(refits.mean)} of the promises"
+        if refits.worst == 1.0:
+            kept = "every promise"
+        elif refits.models > 1:
+            kept += f" on average and {numbers.share(refits.worst)} at worst"
+        yield f"Measured, not proven: {who} kept {kept}."
     if isinstance(changes, PlausibleChanges) and not changes.biases and calibrated is not None:
         yield (
             "The proof leaves the biases of the model as they are. Updates move them too, so the measured updates are "
@@ -234,7 +237,8 @@ def chance_of_update(inside: Inside) -> str:
             f"with confidence {inside.confidence:.0%} at least {inside.coverage:.0%} of the updates to come stay "
             "within that, if they are made like the measured ones"
         )
-    return f"the next update stays within that with probability {percent_of(inside)}, if it is made like the measured ones"
+    return f"the next update stays within that with probability {percent_of(inside)}, "
+        "if it is made like the measured ones"
 
 
 def percent_of(inside: Inside) -> str:

@@ -197,7 +197,10 @@
     const text = $("find").value.trim().toLowerCase();
     const only = $("only").value;
     if (text && !searched) searched = everyone.map((i) => `${data.keys[i]} ${words(i)} ${reasons(i).join(" ")}`.toLowerCase());
-    state.rows = everyone.filter((i) => (only === "*" || kind[i] === only) && (!text || searched[i].includes(text)));
+    /* A whole key is one person; other texts match anywhere. */
+    const exact = everyone.some((i) => data.keys[i].toLowerCase() === text);
+    const fits = (i) => !text || (exact ? data.keys[i].toLowerCase() === text : searched[i].includes(text));
+    state.rows = everyone.filter((i) => (only === "*" || kind[i] === only) && fits(i));
     if (state.sort) {
       const value = SORTS[state.sort.by];
       state.rows.sort((a, b) => compare(value(a), value(b), state.sort.sign) || a - b);
@@ -356,10 +359,11 @@
       add("Cost", figure(data.costs[i]), data.gaps[i] === null ? "" : none ? "proven cheapest" : `at most ${figure(data.gaps[i], 3, "expand")} above the cheapest`);
     }
     if (data.kept[i] !== undefined && data.kept[i] !== null) add("Kept by", `${count(data.kept[i])} of ${count(data.refits)} updated models`);
-    (data.against[i] || []).forEach(([column, , margin]) => {
+    const won = (data.against[i] || []).map(([column, , margin]) => {
       const [label, , , code, reason] = data.columns[column];
-      add(`Reason: ${reason || label}`, `margin won ${figure(margin)}`, code ? `code ${code}` : "");
+      return `${reason || label} ${figure(margin)}${code ? ` (code ${code})` : ""}`;
     });
+    if (won.length) add("Reasons, by margin won", won.join("; "));
     if (data.certificates[i]) add("Certificate", data.certificates[i]);
     const parts = [facts.length ? make("dl", { class: "facts" }, ...facts) : null, ...counterModel(i)].filter(Boolean);
     if (!parts.length) return [];
