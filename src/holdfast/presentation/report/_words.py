@@ -237,8 +237,10 @@ def chance_of_update(inside: Inside) -> str:
             f"with confidence {inside.confidence:.0%} at least {inside.coverage:.0%} of the updates to come stay "
             "within that, if they are made like the measured ones"
         )
-    return f"the next update stays within that with probability {percent_of(inside)}, "
+    return (
+        f"the next update stays within that with probability {percent_of(inside)}, "
         "if it is made like the measured ones"
+    )
 
 
 def percent_of(inside: Inside) -> str:
