@@ -105,14 +105,12 @@ def test_certificates_are_drawn_today_and_in_the_worst_case(linear):
     worst = logit - DELTA * (np.abs(points).sum(axis=1) + 1.0)
     order = np.argsort(worst)
     today, least = (100.0 / (1.0 + np.exp(-values[order])) for values in (logit, worst))
-    np.testing.assert_allclose(line(ax, "today's model").get_ydata(), today, rtol=1e-9)
-    np.testing.assert_allclose(
-        line(ax, "worst within Δ, proven or found").get_ydata(), least, rtol=1e-6
-    )
+    np.testing.assert_allclose(line(ax, "accepted today").get_ydata(), today, rtol=1e-9)
+    np.testing.assert_allclose(line(ax, "worst case in Δ").get_ydata(), least, rtol=1e-6)
     robust = worst[order] >= 0.0
     assert 0 < robust.sum() < len(points)
     np.testing.assert_allclose(
-        segments(ax, "provably survives"), np.column_stack([least, today])[robust], rtol=1e-6
+        segments(ax, "proven"), np.column_stack([least, today])[robust], rtol=1e-6
     )
     np.testing.assert_allclose(
         segments(ax, "can be broken"), np.column_stack([least, today])[~robust], rtol=1e-6
@@ -129,7 +127,7 @@ def test_of_three_classes_the_strongest_rival_counts():
     logits = np.sort(network.logits(points), axis=1)
     expected = 100.0 / (1.0 + np.exp(logits[:, 1] - logits[:, 2]))
     np.testing.assert_allclose(
-        np.sort(line(ax, "today's model").get_ydata()), np.sort(expected), rtol=1e-9
+        np.sort(line(ax, "accepted today").get_ydata()), np.sort(expected), rtol=1e-9
     )
     assert "promised class" in ax.get_ylabel()
     assert "strongest rival" in ax.get_ylabel()
@@ -141,7 +139,7 @@ def test_undecided_points_are_neither(linear):
     outcome = replace(certificates.outcome, verdict=np.zeros(len(points), dtype=np.int8))
     ax = replace(certificates, outcome=outcome).plot()
     assert len(segments(ax, "undecided")) == len(points)
-    assert len(segments(ax, "provably survives")) == 0
+    assert len(segments(ax, "proven")) == 0
     assert ax.get_title(loc="left").startswith(f"0 of {len(points)} ")
 
 
@@ -149,7 +147,7 @@ def test_of_many_points_a_thousand_are_drawn(linear):
     network, points = linear
     certificates = hf.certify(network, np.tile(points, (40, 1)), 1, CHANGES)
     ax = certificates.plot()
-    assert len(line(ax, "today's model").get_ydata()) == 1000
+    assert len(line(ax, "accepted today").get_ydata()) == 1000
     assert f"1,000 of {len(certificates):,}" in ax.get_xlabel()
     assert f"of {len(certificates):,} points" in ax.get_title(loc="left")
 
@@ -247,7 +245,7 @@ def test_the_bars_are_counts_and_the_amounts_medians(advice):
         == swaps.max()
         == int(amounts["home"].split("(")[1].rstrip(")"))
     )
-    assert f"of {rows.sum()} with an answer" in ax.get_xlabel()
+    assert f"of {rows.sum()} with advice" in ax.get_xlabel()
 
 
 def test_only_so_many_columns_are_drawn(advice):
@@ -262,7 +260,7 @@ def test_cost_is_drawn_against_the_radius(advice):
         advice.network, advice.points[rows], advice.network.classes[advice.targets[rows]]
     )
     ax = advice.plot("cost")
-    for words, verdict in (("provably survives", "ROBUST"), ("can be broken", "NOT_ROBUST")):
+    for words, verdict in (("proven", "ROBUST"), ("can be broken", "NOT_ROBUST")):
         mine = advice.verdict[rows] == verdict
         drawn = line(ax, f"{words}: {mine.sum()}")
         np.testing.assert_allclose(drawn.get_xdata(), radius.lower[mine])
@@ -296,7 +294,8 @@ def test_wrong_options_are_refused(advice):
     ):
         advice.plot("pie")
     with pytest.raises(
-        InvalidInputError, match="radius: expected one for each of the 29 answers or 30 rows"
+        InvalidInputError,
+        match="radius: expected one for each of the 29 pieces of advice or 30 rows",
     ):
         advice.plot("cost", radius=[1.0])
 

@@ -275,7 +275,8 @@ def test_pictures_name_the_unit(kind: str, model: Any) -> None:
     assert radius.plot(delta=changes).get_xlabel() == survival.get_xlabel()
     ax = certificates.plot()
     assert (
-        " ".join(ax.get_title(loc="left").split()) == f"1 of 2 points survive {changes.every_model}"
+        " ".join(ax.get_title(loc="left").split())
+        == f"1 of 2 points are proven for {changes.every_model}"
     )
     assert ax.get_ylabel().startswith("probability" if model is NETWORK else "score")
 

@@ -173,12 +173,25 @@
     $("pager").hidden = last === 0;
   }
 
+  /* A person on one sheet of A4: smaller where it takes that, as long as it can be read. */
+  function fit(article) {
+    document.documentElement.classList.add("sheet");
+    article.style.width = "180mm";
+    const room = (265 * 96) / 25.4;
+    const height = article.getBoundingClientRect().height;
+    article.style.width = "";
+    if (height > room) article.style.zoom = Math.max(room / height, 0.6);
+  }
+
   /* On paper: everyone who is selected, and every fold open. */
   let folds = [];
   addEventListener("beforeprint", () => {
     folds = [...document.querySelectorAll("details:not([open])")];
     folds.forEach((fold) => { fold.open = true; });
-    if (!$("person").hidden) return;
+    if (!$("person").hidden) {
+      fit($("person"));
+      return;
+    }
     const shown = state.rows.slice(0, MOST_PRINTED);
     const some = state.rows.length < everyone.length ? `${count(state.rows.length)} selected people of ${count(everyone.length)}` : `${people(everyone.length)}`;
     $("extract").textContent = shown.length < state.rows.length
@@ -189,6 +202,8 @@
   });
   addEventListener("afterprint", () => {
     folds.forEach((fold) => { fold.open = false; });
+    document.documentElement.classList.remove("sheet");
+    $("person").style.zoom = "";
     $("extract").hidden = true;
     draw();
   });
