@@ -288,7 +288,7 @@ def test_sizes_of_another_kind_are_not_drawn_together() -> None:
     with pytest.raises(InvalidInputError, match="delta: expected a margin, as the radii are"):
         radius.plot(delta=hf.PlausibleChanges(0.1))
     with pytest.raises(
-        InvalidInputError, match="radius: expected a delta for each answer, got a margin"
+        InvalidInputError, match="radius: expected a delta for each piece of advice, got a margin"
     ):
         advice(KINDS["parameters"]).plot("cost", radius=radius)
 

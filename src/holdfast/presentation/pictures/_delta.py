@@ -26,8 +26,8 @@ from holdfast.presentation.pictures._drawing import (
     axes_to_draw_on,
     headline,
     legend_below,
+    panel_below,
     percent,
-    tidy,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def draw_calibrated(chosen: CalibratedDelta, ax: Axes | None) -> Axes:
 @draw.register(CalibratedRisk)
 def draw_risk(chosen: CalibratedRisk, ax: Axes | None) -> Axes:
     """See `CalibratedRisk.plot`."""
-    ax = axes_to_draw_on(ax, "a picture of how the setting was chosen")
+    ax = axes_to_draw_on(ax, "a picture of how the setting was chosen", (6.4, 5.6))
     # Settings far beyond the chosen one are left out.
     near = (
         (chosen.evidence["setting"] <= 3.0 * chosen.size).to_numpy()
@@ -153,7 +153,7 @@ def draw_risk(chosen: CalibratedRisk, ax: Axes | None) -> Axes:
     ax.locator_params(axis="y", integer=True)
     ax.tick_params(labelbottom=False)
     # The cost has a panel of its own, so that its line crosses no share.
-    below = tidy(ax.inset_axes((0.0, -0.45, 1.0, 0.35), sharex=ax))
+    below = panel_below(ax)
     below.plot(rows["setting"], rows["times"], color=DARK)
     if chosen.reached:
         below.axvline(chosen.size, color=CHOSEN)
@@ -163,6 +163,10 @@ def draw_risk(chosen: CalibratedRisk, ax: Axes | None) -> Axes:
         ylabel="cost, times\nthe least",
         ylim=(0, 1.1 * dearest),
     )
-    legend_below(ax, under=-0.45)
-    kept = f"at {chosen.unit} {chosen.size:.3g}" if chosen.reached else "none is low enough"
-    return headline(ax, f"Promises that retrained models break: {kept}")
+    legend_below(ax, on=below)
+    if not chosen.reached:
+        return headline(ax, "Promises that retrained models break: more than asked for")
+    loss = share(float(chosen.evidence["loss"][chosen.evidence["setting"] == chosen.size].max()))
+    return headline(
+        ax, f"At {chosen.unit} {chosen.size:.3g}, retrained models break {loss} of the promises"
+    )

@@ -30,6 +30,8 @@ VERDICTS = {
     Verdict.UNKNOWN: "undecided",
 }
 _SIZE = (6.4, 4.0)
+# Height of a lower panel and of the gap above it, in inches.
+_PANEL, _GAP = 0.9, 0.25
 # Letters of a headline in a line.
 _LINE = 70
 
@@ -80,15 +82,30 @@ def percent(ax: Axes) -> None:
     ax.yaxis.set_major_formatter("{x:.0f}%")
 
 
-def legend_below(ax: Axes, columns: int = 2, under: float = 0.0) -> Axes:
-    """A legend under the horizontal axis, or at a height `under` it; none if there is nothing to explain."""
+def legend_below(ax: Axes, columns: int = 2, on: Axes | None = None) -> Axes:
+    """A legend under the horizontal axis, or under that of the axes `on`; none if there is nothing to explain."""
     handles, labels = ax.get_legend_handles_labels()
     if handles:
-        ax.legend(
-            handles, labels, loc="upper center", bbox_to_anchor=(0.5, under), borderaxespad=4.2, ncols=columns,
+        (on or ax).legend(
+            handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=columns,
             frameon=False, fontsize="small", handlelength=1.6,
         )  # fmt: skip
     return ax
+
+
+def panel_below(ax: Axes) -> Axes:
+    """Lower axes with the same horizontal axis: a panel of a fixed height, so that the layout makes room for it."""
+    from matplotlib.transforms import Bbox
+
+    def place(_: Any, renderer: Any) -> Bbox:
+        box = ax.get_position()
+        height = ax.figure.bbox.height / ax.figure.get_dpi()
+        low = box.y0 - (_PANEL + _GAP) / height
+        return Bbox.from_bounds(box.x0, low, box.width, _PANEL / height)
+
+    panel = tidy(ax.inset_axes((0.0, 0.0, 1.0, 1.0), sharex=ax))
+    panel.set_axes_locator(place)
+    return panel
 
 
 def stacked_bars(
