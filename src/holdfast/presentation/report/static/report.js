@@ -275,7 +275,7 @@
 
   function why(i) {
     const list = reasons(i).map((sentence) => make("li", {}, sentence));
-    return list.length ? [make("h2", {}, "Why"), make("ul", { class: "steps" }, ...list)] : [];
+    return list.length ? [make("h2", {}, "Why, in the words of the letter"), make("ul", { class: "steps" }, ...list)] : [];
   }
 
   /* How far the proof reaches, against the updates that were measured, or against what was promised. */
