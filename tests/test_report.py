@@ -20,7 +20,7 @@ from holdfast.generators._stated import recourse_from
 from holdfast.presentation.report._counter import costliest_changes
 from holdfast.presentation.report._gather import gather
 from holdfast.presentation.report._page import render
-from holdfast.presentation.report._words import cost_of
+from holdfast.presentation.report._words import cost_of, for_people
 from recourse_cases import make_case
 
 DATE = "2026-11-16"
@@ -171,7 +171,7 @@ def test_people_say_what_the_tables_say(contents, robust, case):
                 "",
                 None,
             )
-            assert person.reason == robust.reason[row] != ""
+            assert person.reason == for_people(robust.reason[row]) != ""
             continue
         assert list(person.after) == robust.counterfactuals[names].iloc[row].tolist()
         assert "; ".join(person.advice) == robust.describe(row)
@@ -403,13 +403,14 @@ def test_missing_rows_keep_their_reasons():
         progress=False,
     )
     contents = gather(told, date=DATE)
-    absent = pd.Series(told.reason[~told.found]).value_counts()
+    absent = pd.Series(list(map(for_people, told.reason[~told.found]))).value_counts()
     said = {("proven: " if one.proven else "") + one.reason: one.people for one in contents.missing}
     assert said == absent.to_dict()
     assert any(one.proven for one in contents.missing)
     assert [one.people for one in contents.missing] == sorted(absent, reverse=True)
     for person, reason in zip(contents.people, told.reason, strict=True):
-        assert person.reason == reason
+        assert person.reason == for_people(reason)
+        assert "Δ" not in person.reason
 
 
 def test_many_reasons_are_put_together(naive):

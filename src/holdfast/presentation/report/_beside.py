@@ -22,6 +22,7 @@ from holdfast.features import Feature, FeatureSpace
 from holdfast.features._describe import NOT_STATED
 from holdfast.generators import Recourse, main_reasons
 from holdfast.presentation.report._contents import Counted, CounterModel, OtherWay, Person, Value
+from holdfast.presentation.report._words import for_people
 
 # More reasons than this help no reader.
 _MOST_REASONS = 4
@@ -55,7 +56,7 @@ def people_of(
         finite(radii),
         finite(recourse.optimality_gap),
         finite(worst),
-        map(str, recourse.reason),
+        (for_people(str(reason)) for reason in recourse.reason),
         map(counters.get, range(n)),
         zip(
             finite(chances(recourse, recourse.people.points)),

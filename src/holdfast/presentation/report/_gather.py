@@ -56,6 +56,7 @@ from holdfast.presentation.report._words import (
     cost_of,
     facts_of,
     figures_for,
+    for_people,
     limits_of,
     promise_of,
     technical_of,
@@ -327,7 +328,12 @@ def _missing(recourse: Recourse) -> tuple[Missing, ...]:
     counts = Counter(recourse.reason[~recourse.found].tolist())
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     result = [
-        Missing(reason.bare, people, reason.kind.proven, reason.kind is not ReasonKind.ACCEPTED)
+        Missing(
+            for_people(reason.bare),
+            people,
+            reason.kind.proven,
+            reason.kind is not ReasonKind.ACCEPTED,
+        )
         for reason, people in ordered[:_MOST_REASONS]
     ]
     for proven in (True, False):

@@ -26,6 +26,13 @@ from holdfast.presentation.report._contents import Calibrated, Figures, Moves, R
 if TYPE_CHECKING:
     from holdfast.promises._ledger import Ledger
 
+# How generators give reasons, and how people read them.
+_PLAIN = {
+    "no point within the constraints": "no change within the limits",
+    "no point accepted": "no advice accepted",
+    "every model in Δ": "every plausible model",
+}
+
 
 def facts_of(
     recourse: Recourse,
@@ -226,8 +233,8 @@ def _compared(method: Figures, others: Sequence[Figures]) -> Iterator[str]:
     """How much of the other advice would have been proven, where less."""
     for other in others[:1]:
         if other.robust < method.robust:
-            some = f"{other.robust:,} of {other.found:,}" if other.found else "none"
-            yield f"Of the advice by {other.name}, only {some} would have been proven."
+            some = f"only {other.robust:,}" if other.robust else "none"
+            yield f"By comparison (“{other.name}”): of {other.found:,} pieces of advice {some} would be proven."
 
 
 def chance_of_update(inside: Inside) -> str:
@@ -452,6 +459,17 @@ def classes_of(recourse: Recourse) -> str:
     if wanted.size == 1:
         return f"class {recourse.classifier.classes[wanted[0]]}"
     return "the class that they asked for"
+
+
+def for_people(reason: str) -> str:
+    """A generator's reason without the words of the mathematics.
+
+    >>> for_people("proven: no point within the constraints is accepted by every model in Δ")
+    'proven: no change within the limits is accepted by every plausible model'
+    """
+    for said, plain in _PLAIN.items():
+        reason = reason.replace(said, plain)
+    return reason
 
 
 def capital(text: str) -> str:
