@@ -391,7 +391,47 @@ def pictures(linear, advice, audited):
         "audit": audited.plot,
         "expiry": hf.promise_expiry([0.5, 1.5, 9.0], [1.0] * 5, horizon=4, confidence=0.6).plot,
         "delta": hf.delta_calibrated([0.1, 0.2, 0.3], coverage=0.5).plot,
+        "risk": risk().plot,
     }
+
+
+def risk():
+    """A margin that was calibrated on 20 models, each a threshold on one number."""
+
+    def line(bias):
+        return hf.Network([[[1.0]]], [[bias]])
+
+    moves = np.random.default_rng(0).normal(0.0, 0.05, 20)
+    return hf.risk_calibrated(
+        line(-0.5),
+        np.linspace(0.0, 0.45, 10)[:, None],
+        target=1,
+        retrained=[line(-0.5 - move) for move in moves],
+        generator=hf.RNCE(np.linspace(0.5, 1.0, 51)[:, None]),
+    )
+
+
+def test_the_cost_of_a_risk_has_a_panel_of_its_own():
+    ax = risk().plot()
+    (below,) = ax.child_axes
+    ax.figure.draw_without_rendering()
+    assert not below.get_window_extent().overlaps(ax.get_window_extent())
+    assert "cost" in below.get_ylabel()
+    assert below.get_xlabel() == "margin that promises are made for"
+    assert "%" in ax.get_title(loc="left")
+
+
+def test_certificates_are_drawn_at_the_heights_that_are_used(linear):
+    network, points = linear
+    near = points[np.abs(network.logits(points)[:, 0]) < 0.3]
+    low, high = hf.certify(network, near, 1, CHANGES).plot().get_ylim()
+    assert 30 < low < 50 < high < 70
+
+
+def test_a_picture_of_delta_says_what_it_shows():
+    ax = hf.delta_calibrated([0.1, 0.2, 0.3], coverage=0.5).plot()
+    assert ax.get_title(loc="left") == "2 of 3 retrainings stay within delta"
+    assert ax.get_ylabel() == "% of retrainings"
 
 
 def test_given_axes_are_returned_and_pyplot_is_left_alone(pictures):
@@ -416,18 +456,19 @@ def test_nothing_lies_on_the_data_and_nothing_is_cut_off(pictures):
         ax = draw()
         figure = ax.figure
         figure.draw_without_rendering()
-        legend = ax.get_legend()
-        frame = ax.get_window_extent()
+        lowest = ax.child_axes[-1] if name == "risk" else ax
+        legend = lowest.get_legend()
+        frame = lowest.get_window_extent()
         if legend is not None:
             assert not legend.get_window_extent().overlaps(frame), name
-            below = ax.xaxis.label.get_window_extent()
+            below = lowest.xaxis.label.get_window_extent()
             assert not legend.get_window_extent().overlaps(below), name
         whole, drawn = figure.bbox, figure.get_tightbbox().transformed(figure.dpi_scale_trans)
         assert whole.x0 - 1 <= drawn.x0, name
         assert drawn.x1 <= whole.x1 + 1, name
         assert whole.y0 - 1 <= drawn.y0, name
         assert drawn.y1 <= whole.y1 + 1, name
-        assert ax.get_xlabel(), name
+        assert lowest.get_xlabel(), name
 
 
 def test_greys_and_one_red_are_all_there_is(pictures):

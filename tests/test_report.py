@@ -870,6 +870,50 @@ def test_a_calibrated_delta(naive):
         gather(naive, calibrated=dataclasses.replace(chosen, norm=2.0))
 
 
+def test_every_update_that_a_proof_reaches_keeps_the_promise(case, naive):
+    """A person with "3 of 9 updates" is accepted by the three models that moved least."""
+    rng, network = np.random.default_rng(4), case.network
+
+    def moved(size):
+        parts = (
+            [part + size * rng.uniform(-1.0, 1.0, part.shape) for part in parts]
+            for parts in (network.weights, network.biases)
+        )
+        return network.with_parameters(*parts)
+
+    updates = [moved(0.003 * k) for k in range(1, 10)]
+    chosen = hf.delta_calibrated(updates, coverage=0.8, origin=network)
+    order = np.argsort(chosen.evidence["distance"].to_numpy())
+    told = naive.under(chosen.changes)
+    contents = gather(told, calibrated=chosen, date=DATE)
+    assert contents.gauge.updates == tuple(np.sort(chosen.evidence["distance"]))
+    assert (
+        contents.models == "every model that moves no further than 8 of the 9 measured updates did"
+    )
+    seen = set()
+    for row, person in enumerate(contents.people):
+        if not told.found[row]:
+            assert person.lasts == ""
+            continue
+        words = person.lasts.split()
+        reached = 9 if words[0] == "all" else int(words[0])
+        seen.add(reached)
+        assert reached >= 8 or person.verdict != "ROBUST"
+        for place in order[:reached]:
+            (label,) = updates[place].predict(told.points[row : row + 1])
+            assert label == network.classes[told.targets[row]]
+    assert len(seen) > 2
+
+
+def test_a_chance_is_never_stated_where_no_promise_is_proven(case, naive):
+    chosen = hf.delta_calibrated([0.1 * i for i in range(1, 10)], coverage=0.8)
+    contents = gather(naive.under(chosen.changes), calibrated=chosen, date=DATE)
+    assert contents.methods[0].robust == 0
+    assert not any("probability" in sentence for sentence in contents.promise)
+    assert contents.figures[0][1] == "people have proven advice"
+    assert not any("probability" in words for _, words in contents.figures)
+
+
 def test_the_outcome_in_words(naive):
     plain, worded = gather(naive, date=DATE), gather(naive, outcome="a loan", date=DATE)
     assert "class 1" in plain.promise[0]

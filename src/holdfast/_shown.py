@@ -1,6 +1,6 @@
-"""How results show themselves: each gives a plain summary, and rooms above make HTML and pictures of it.
+"""How results are shown: each gives a plain summary, from which `holdfast.presentation` makes HTML and pictures.
 
-`holdfast.presentation` registers with `html` and `draw`, so that no result imports anything that draws.
+That package registers with `html` and `draw`, so that no result imports anything that draws.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import pandas as pd
 
-# So many rows are shown of a longer table.
+# The number of rows that are shown of a longer table.
 HEAD = 20
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a notebook says of a result.
+    """The summary of a result that a notebook shows.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Summary:
     table
         The rows to show, of which the first `most` are taken; a cell that is a tuple has one line for each part.
     total, rows
-        How many there are in all (the table's, by default), and what they are called.
+        The number of rows in all (the table's, by default), and their name.
     notes
         Sentences below the table.
     """
@@ -49,7 +49,7 @@ class Shown(ABC):
 
     @abstractmethod
     def overview(self) -> Summary:
-        """What there is to say at a glance."""
+        """The summary of the result."""
 
     def _repr_html_(self) -> str:
         return html(self)
