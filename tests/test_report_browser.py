@@ -359,7 +359,7 @@ def test_everyone_who_is_selected_is_printed(report, contents, find, said):
     # Back on the screen there is a page of the list again, and the folds are closed.
     assert page.locator("#everyone tbody tr").count() == min(50, len(chosen))
     assert page.locator("#extract").is_hidden()
-    assert page.locator("details:not([open])").count() == 2
+    assert page.locator("details:not([open])").count() == 3
 
 
 def test_a_long_printout_names_its_extract(visit, tmp_path):  # noqa: F811
