@@ -11,7 +11,7 @@ import pandas as pd
 import holdfast as hf
 from holdfast._files import Document, write_text
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import FILE, MODELS, Constraints, DataFile, Reading, Texts, command
+from holdfast.cli._options import FILE, Constraints, DataFile, Reading, Texts, command
 from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction
@@ -23,39 +23,41 @@ from holdfast.importers import Model
 @command
 def schema(
     data: DataFile,
-    out: Annotated[Path, "Where the schema goes, as JSON: edit it, and give it to --schema."],
+    out: Annotated[Path, "The schema to write, as JSON."],
     limits: Constraints,
     reading: Reading,
     *,
     model: Annotated[
         Path | None,
         FILE,
-        f"The classifier, whose preprocessing says how it reads the columns: {MODELS}",
+        "The classifier, if it has preprocessing: .skops, or a pickle with --trust-pickle.",
     ] = None,
     label: Annotated[
         str | None,
         "COLUMN",
-        "The column with the classes, which nobody reads.",
+        "The column of --data with the classes.",
     ] = None,
     scale: Annotated[
         str,
         "none|minmax|standard",
-        "Without preprocessing in the model: what is done to numbers before it reads them.",
+        "The scaling of numbers, if the model has no preprocessing.",
     ] = "none",
     protected: Annotated[
         Texts,
         "COLUMN",
-        "A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
+        "A protected attribute: no advice changes it.",
     ] = None,
-    overwrite: Annotated[
-        bool, "Replace the file at --out, with all that was edited in it."
-    ] = False,
+    overwrite: Annotated[bool, "Replace --out, even if it was edited."] = False,
 ) -> None:
-    """What each column is, how the model reads it and what a person can change, as a file to be edited."""
+    """Write what each column is and what a person can change: a file to edit.
+
+    $ holdfast schema --model model.npz --data people.csv --index id \\
+        --out schema.json
+    """
     tables.check_output(out, table=False)
     if out.exists() and not overwrite:
         raise InvalidInputError(
-            f"--out: {out} is there already, and may have been edited; --overwrite replaces it"
+            f"--out: {out} exists and may have been edited; --overwrite replaces it"
         )
     frame = reading.table_in(data)
     if label is not None:
@@ -64,7 +66,7 @@ def schema(
     space = limits.over(_space(frame, loaded, scale), frame)
     others = [str(name) for name in frame.columns if name not in space.names]
     if unknown := [name for name in protected or () if name not in frame.columns]:
-        raise InvalidInputError(f"--protected: expected columns of the table, got {unknown[0]!r}")
+        raise InvalidInputError(f"--protected: {data} has no column {unknown[0]!r}")
     own = [name for name in protected or () if name in space.names]
     space = space.constrained(protected=protected or (), immutable=own)
     document = schema_document(

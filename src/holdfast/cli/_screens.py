@@ -1,7 +1,8 @@
-"""What the commands show: lines and tables on stdout, complaints on stderr."""
+"""The output of commands: lines and tables on stdout, errors and warnings on stderr."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +22,15 @@ def complain(message: str, kind: str = "error") -> None:
 
 
 def say(*parts: str | tuple[str, str]) -> None:
-    """A line on stdout, however long; a part may be a text with its style."""
+    """A line on stdout of any length; a part may be a text with its style."""
     Console().print(Text.assemble(*parts), soft_wrap=True)
+
+
+def say_entry(name: str, text: str, column: int) -> None:
+    """A name, and next to it a text that is wrapped between words."""
+    width = min(Console().width, 100) - column - 2
+    for number, line in enumerate(textwrap.wrap(text, max(width, 30), break_long_words=False)):
+        say(f"{name if number == 0 else '':{column}}  {line}")
 
 
 def show_table(
@@ -34,7 +42,7 @@ def show_table(
     no_wrap: bool = False,
     **options: Any,
 ) -> None:
-    """A table on stdout, whose columns `right` stand right; `first_width` is the least width of the first one."""
+    """A table on stdout with the columns `right` aligned right; `first_width` is the least width of the first one."""
     table = Table(title_justify="left", **options)
     for heading in headings:
         side: Literal["left", "right"] = "right" if heading in right else "left"
@@ -56,7 +64,7 @@ def show_shares(counts: Mapping[Any, int], title: str, order: list[str] | None =
 
 
 def finish(what: str, seconds: float, out: Path | None = None) -> None:
-    """How long it took, and where the full result is, if one was asked for."""
+    """The time that it took, and the place of the full result, if there is one."""
     say(f"{what} in {seconds:.2f} s")
     if out is not None:
         say(f"full result: {out}")
