@@ -59,6 +59,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 for function in (
     schema, explain, letters, report, audit, check, init, delta, risk, certify, radius, alternatives, certificates,

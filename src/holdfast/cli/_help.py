@@ -50,6 +50,13 @@ class Command(TyperCommand):
             project.announce(ctx)
             return super().invoke(ctx)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The arguments as help names them."""
+        arguments = [one for one in self.params if one.param_type_name == "argument"]
+        options = any(one.param_type_name == "option" for one in self.params)
+        names = [_left(one) if one.required else f"[{_left(one)}]" for one in arguments]
+        return [*(["[OPTIONS]"] if options else []), *names]
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Usage, purpose, example, options."""
         formatter.write("\n".join(_command_lines(self, ctx, _width())) + "\n")
@@ -82,7 +89,7 @@ def _command_lines(command: Any, ctx: Any, width: int) -> Iterator[str]:
     groups: dict[str, list[Any]] = {}
     repeated = False
     for one in command.get_params(ctx):
-        if getattr(one, "hidden", False):
+        if one.name == "help":
             continue
         heading = REQUIRED if one.required else one.rich_help_panel or GROUPS[-1][0]
         groups.setdefault(heading, []).append(one)

@@ -41,9 +41,7 @@ def init(
     drop: Drop = None,
     deciding: Deciding,
     candidates: Annotated[Path | None, FILE, "Other people, for methods that need them."] = None,
-    delta: Annotated[
-        list[float] | None, "How far parameters may move; repeat it for layers."
-    ] = None,
+    delta: Annotated[list[float] | None, "How far parameters may move; repeat for layers."] = None,
     margin: Annotated[float | None, "Or, for any model: how far the margin may fall."] = None,
     changes: Annotated[Path | None, "Or: the file of `holdfast delta` or `risk`."] = None,
     sender: Annotated[str | None, "The sender of the letters; \\n begins a new line."] = None,

@@ -53,7 +53,7 @@ Index = Annotated[str | None, "COLUMN", "The column with the people's keys."]
 Texts = list[str] | None
 Drop = Annotated[Texts, "COLUMN", "A column to leave out."]
 Out = Annotated[Path | None, "Write the result here: .csv, .csv.gz or .parquet."]
-Jobs = Annotated[int, "Batches at once; -1: one for each core."]
+Jobs = Annotated[int, "Batches at once; -1: all cores."]
 TrustPickle = Annotated[bool, "Open pickles, which can run any code."]
 
 ARGUMENTS = "Arguments"
@@ -89,7 +89,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "out overwrite force certificates table parameters evidence report contacts page ledger letters secret "
         "write_templates",
     ),
-    ("Running", "n_jobs progress fail_if_broken help"),
+    ("Running", "n_jobs progress fail_if_broken"),
 )
 _PLACES = {
     option: (number, place)
@@ -102,9 +102,7 @@ _PLACES = {
 class MayChange:
     """The set of plausible changes of the model, Δ."""
 
-    delta: Annotated[list[float] | None, "How far parameters may move; repeat it for layers."] = (
-        None
-    )
+    delta: Annotated[list[float] | None, "How far parameters may move; repeat for layers."] = None
     margin: Annotated[float | None, "Or, for any model: how far the margin may fall."] = None
     changes: Annotated[Path | None, FILE, "Or: the file of `holdfast delta` or `risk`."] = None
     norm: Norm = math.inf

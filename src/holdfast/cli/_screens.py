@@ -18,12 +18,17 @@ WIDE = 18
 def complain(message: str, kind: str = "error") -> None:
     """One line on stderr."""
     text = Text.assemble((f"{kind}:", "bold"), " ", " ".join(message.split()))
-    Console(stderr=True).print(text, soft_wrap=True)
+    _print(text, Console(stderr=True))
 
 
 def say(*parts: str | tuple[str, str]) -> None:
     """A line on stdout of any length; a part may be a text with its style."""
-    Console().print(Text.assemble(*parts), soft_wrap=True)
+    _print(Text.assemble(*parts), Console())
+
+
+def _print(text: Text, console: Console) -> None:
+    """One line for files and pipes; on a terminal it wraps between words."""
+    console.print(text, soft_wrap=not console.is_terminal)
 
 
 def say_entry(name: str, text: str, column: int) -> None:
@@ -38,19 +43,39 @@ def show_table(
     rows: Iterable[Iterable[object]],
     *,
     right: Collection[str] = (),
-    first_width: int | None = None,
+    first_width: int = 0,
     no_wrap: bool = False,
     **options: Any,
 ) -> None:
     """A table on stdout with the columns `right` aligned right; `first_width` is the least width of the first one."""
+    console = Console()
+    headings, cells = list(headings), [list(map(_text, row)) for row in rows]
+    columns = zip(headings, *cells, strict=True)
+    widths = [_least(column, whole=no_wrap) for column in columns]
+    if sum(widths) + 3 * len(widths) >= console.width:
+        # A narrower table would break words: rows become lines.
+        for row in cells:
+            pairs = zip(headings, row, strict=True)
+            say("; ".join(f"{heading} {cell}".strip() for heading, cell in pairs))
+        return
     table = Table(title_justify="left", **options)
-    for heading in headings:
+    for heading, width in zip(headings, widths, strict=True):
         side: Literal["left", "right"] = "right" if heading in right else "left"
-        table.add_column(Text(heading), justify=side, overflow="fold", no_wrap=no_wrap)
-    table.columns[0].min_width = first_width
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    Console().print(table)
+        table.add_column(Text(heading), justify=side, min_width=width, no_wrap=no_wrap)
+    table.columns[0].min_width = max(first_width, widths[0])
+    for row in cells:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _text(cell: object) -> Text:
+    return cell if isinstance(cell, Text) else Text(str(cell))
+
+
+def _least(column: Iterable[object], *, whole: bool) -> int:
+    """The least width of a column whose words, or whole cells, are not broken."""
+    texts = [str(cell) for cell in column]
+    return max(len(part) for text in texts for part in ([text] if whole else text.split() or [""]))
 
 
 def show_shares(counts: Mapping[Any, int], title: str, order: list[str] | None = None) -> None:
