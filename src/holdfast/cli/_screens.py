@@ -50,19 +50,20 @@ def show_table(
     """A table on stdout with the columns `right` aligned right; `first_width` is the least width of the first one."""
     console = Console()
     headings, cells = list(headings), [list(map(_text, row)) for row in rows]
-    columns = zip(headings, *cells, strict=True)
-    widths = [_least(column, whole=no_wrap) for column in columns]
-    if sum(widths) + 3 * len(widths) >= console.width:
+    columns = [list(map(str, column)) for column in zip(headings, *cells, strict=True)]
+    gap = 2 if options.get("collapse_padding") else 3
+    widths = _widths(columns, console.width - 1, gap, whole=no_wrap)
+    if widths is None:
         # A narrower table would break words: rows become lines.
         for row in cells:
             pairs = zip(headings, row, strict=True)
             say("; ".join(f"{heading} {cell}".strip() for heading, cell in pairs))
         return
+    widths[0] = max(widths[0], first_width)
     table = Table(title_justify="left", **options)
     for heading, width in zip(headings, widths, strict=True):
         side: Literal["left", "right"] = "right" if heading in right else "left"
-        table.add_column(Text(heading), justify=side, min_width=width, no_wrap=no_wrap)
-    table.columns[0].min_width = max(first_width, widths[0])
+        table.add_column(Text(heading), justify=side, width=width)
     for row in cells:
         table.add_row(*row)
     console.print(table)
@@ -72,10 +73,20 @@ def _text(cell: object) -> Text:
     return cell if isinstance(cell, Text) else Text(str(cell))
 
 
-def _least(column: Iterable[object], *, whole: bool) -> int:
-    """The least width of a column whose words, or whole cells, are not broken."""
-    texts = [str(cell) for cell in column]
-    return max(len(part) for text in texts for part in ([text] if whole else text.split() or [""]))
+def _widths(columns: list[list[str]], width: int, gap: int, *, whole: bool) -> list[int] | None:
+    """Widths of columns that fit without a broken word, or without a broken cell if `whole`; None: there are none."""
+    widest = [max(map(len, column)) for column in columns]
+    least = [
+        size if whole else max(len(word) for cell in column for word in cell.split() or [""])
+        for size, column in zip(widest, columns, strict=True)
+    ]
+    room = width - gap * len(columns)
+    if sum(least) > room:
+        return None
+    while sum(widest) > room:
+        slack = [now - end for now, end in zip(widest, least, strict=True)]
+        widest[slack.index(max(slack))] -= 1
+    return widest
 
 
 def show_shares(counts: Mapping[Any, int], title: str, order: list[str] | None = None) -> None:
