@@ -283,7 +283,7 @@ def test_constraints_of_explain_are_kept(files):
     line = (
         f"explain {ADVICE} --changes changes.json --candidates train.csv --out advice.csv "
         "--immutable contract --order job=none,basic,skilled,head --increasing job --increasing income "
-        "--step income=100 --fillable income"
+        "--step income=100 --fillable income --method rnce"
     )
     run(files, line)
     advice = read_table(files / "advice.csv", index="id")
@@ -300,7 +300,8 @@ def test_alternatives_agree_with_the_library(files, lender):
     table, pipeline = lender
     run(
         files,
-        f"alternatives {ADVICE} --changes changes.json --candidates train.csv --rows 6 --answers 2 --out a.csv",
+        f"alternatives {ADVICE} --changes changes.json --candidates train.csv --method rnce --rows 6 --answers 2 "
+        "--out a.csv",
     )
     written = read_table(files / "a.csv", index="id")
     space = hf.FeatureSpace.from_schema(files / "schema.json")
@@ -367,7 +368,7 @@ def test_refits_of_trees_give_leaf_radii_in_the_shell(files, lender):
 
 
 def test_risk_gives_a_chance_that_goes_through_the_shell(files):
-    asked = f"{ADVICE} --candidates train.csv"
+    asked = f"{ADVICE} --candidates train.csv --method rnce"
     said = run(
         files, f"risk {asked} --label paid --runs 9 --coverage 0.5 --out risk.json --evidence e.csv"
     )
@@ -410,7 +411,7 @@ BAD = {
     "explain --changes changes.json --margin 1": "--margin and --changes exclude each other",
     "explain --changes schema.json": "this is not a changes file: it has no 'delta'",
     "explain --changes train.csv": "expected JSON",
-    "explain --method closest": "--delta, --margin or --changes: expected one of them",
+    "explain --method closest": "--method closest also needs --delta, --margin or --changes",
     "certificates people.csv --out x.jsonl": "this command needs --delta, --margin or --changes",
 }
 
@@ -425,7 +426,10 @@ def test_errors_name_options(files, line):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("delta", "this command needs HISTORY (two or more model files), or --model with --data and --label"),
+        (
+            "delta",
+            "this command needs HISTORY (two or more model files), or --model with --data and --label",
+        ),
         ("delta model.pkl --trust-pickle", "the history: expected at least two models"),
         (
             "delta --model model.pkl --trust-pickle --data train.csv",
@@ -559,7 +563,9 @@ def test_a_result_is_not_written_over_what_it_is_about(numbers):
     folder, people, question = numbers
     people.to_csv(folder / "people.csv", index=False)
     before = (folder / "people.csv").read_bytes()
-    assert "is the same file as --data" in run(folder, f"{question} --data people.csv --out people.csv", 2)
+    assert "is the same file as --data" in run(
+        folder, f"{question} --data people.csv --out people.csv", 2
+    )
     words = [
         *question.replace("model.npz", str(folder / "model.npz")).split(),
         "--data",
