@@ -289,7 +289,7 @@ def _missing(path: Path, key: str, place: Path) -> str:
     first = KEYS[key].written_by
     remedy = f"run `{first}` first" if first else "correct the path"
     return (
-        f"{path}: {key} = {as_toml(place.as_posix())} does not exist; {remedy}, or give the option"
+        f"{path}: {key} = {as_toml(place.as_posix())} does not exist; {remedy}, or change the line"
     )
 
 
