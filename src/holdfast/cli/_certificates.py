@@ -124,7 +124,7 @@ def check(
     if checked == 0:
         raise FileFormatError(f"{certificates[0]}: expected at least one certificate, got none")
     for statement, count in statements.most_common(_SHOWN):
-        say(f"{count:,} certificates: {statement}")
+        say(f"{count:,} certificate{'s' * (count != 1)}: {statement}")
     if len(statements) > _SHOWN:
         say(f"{len(statements) - _SHOWN:,} more statements are proven and not shown")
     if statements:
