@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 import holdfast as hf
-from holdfast.cli import app
 from holdfast.cli import _project as project
+from holdfast.cli import app
 from holdfast.cli._tables import read_table
 
 START = "init --model model.npz --data people.csv --index id --target 1 --delta 0.02"
@@ -229,7 +229,7 @@ def test_delta_with_a_history_retrains_nothing(folder):
 def test_risk_and_delta_write_where_changes_are_read(folder):
     text = 'model = "model.npz"\ndata = "people.csv"\nindex = "id"\ntarget = 1\nchanges = "changes.json"\n'
     (folder / "holdfast.toml").write_text(text, encoding="utf-8")
-    assert "changes = \"changes.json\" does not exist; run `holdfast delta` first" in run(
+    assert 'changes = "changes.json" does not exist; run `holdfast delta` first' in run(
         "certify", code=2
     )
     run("delta new.npz model.npz --coverage 0.5")

@@ -9,10 +9,12 @@ import sys
 from itertools import takewhile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import holdfast as hf
 from holdfast.datasets import make_loans
+from holdfast.datasets._loans import FIXED
 from holdfast.verify._engine import TABLE
 from holdfast.verify._verdict import STAGES
 from pages import (
@@ -26,6 +28,7 @@ from pages import (
     commands,
     pages,
     same_output,
+    unsigned,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -70,8 +73,9 @@ def test_page_runs(page, tmp_path, monkeypatch, request):
         GIVEN[page]()
     else:
         assert list(tmp_path.iterdir()) == []
+    run = Page(page, tmp_path)
     try:
-        Page(page, tmp_path).run(found)
+        run.run(found)
     finally:
         for left in tmp_path.glob(
             "*.pid"
@@ -80,39 +84,8 @@ def test_page_runs(page, tmp_path, monkeypatch, request):
                 os.kill(int(left.read_text()), signal.SIGTERM)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
-
-
-def files_of_the_readme():
-    """What its commands read: a lender's table, schema and model, advice, and the model that comes next."""
-    from skl2onnx import to_onnx
-    from sklearn.neural_network import MLPClassifier
-
-    people = make_loans(300).rename_axis("id")
-    X, y = people.drop(columns="accepted"), people["accepted"]
-    space = hf.FeatureSpace.from_frame(X, immutable=["age", "dependants"])
-    points = space.encode(X).astype("float32")
-    for name, labels in {"model.onnx": y, "new.onnx": 1 - y}.items():
-        clf = MLPClassifier(
-            (4,), learning_rate_init=0.02, max_iter=50, tol=1e-2, random_state=0
-        ).fit(points, labels)
-        Path(name).write_bytes(to_onnx(clf, points[:1]).SerializeToString())
-    for name in ("space.json", "schema.json"):
-        Path(name).write_text(json.dumps(space.to_dict()), encoding="utf-8")
-    network = hf.load_network("model.onnx")
-    network.save("model.npz")
-    denied = X[network.predict(space.encode(X)) == 0].head(5)
-    changes = hf.PlausibleChanges(0.02)
-    advice = hf.explain(
-        network, denied, target=1, changes=changes, generator=hf.RNCE(X), space=space
-    )
-    denied.to_csv("people.csv")
-    advice.to_frame().to_csv("recourse.csv")
-    hf.write_certificates(advice, "certificates.jsonl")
-    space_points = space.encode(advice.counterfactuals)
-    Path("points.csv").write_text(
-        "\n".join(",".join(map(str, row)) for row in [space.variables, *space_points.tolist()]),
-        encoding="utf-8",
-    )
+    # No guide advises changing the past, age, household or employment.
+    assert unsigned(run.names, tmp_path) == []
 
 
 def files_of_the_benchmark():
@@ -126,7 +99,7 @@ def files_of_the_benchmark():
 
 
 # Pages that speak of files which the reader has.
-GIVEN = {"README.md": files_of_the_readme, "docs/benchmarking.md": files_of_the_benchmark}
+GIVEN = {"docs/benchmarking.md": files_of_the_benchmark}
 
 
 def test_the_cascade_page_has_the_table_of_stages():
@@ -178,6 +151,25 @@ def test_words_and_numbers_of_an_output():
     assert not same_output("delta = 0.00874", "delta = 0.0092")
     assert not same_output("20 robust", "20 broken")
     assert not same_output("20 robust", "20 robust, 1 broken")
+
+
+def test_a_schema_that_no_lender_signs_is_seen(tmp_path):
+    people = make_loans(200, seed=1).drop(columns="accepted")
+    fixed = {"immutable": FIXED}
+    assert unsigned({"space": hf.FeatureSpace.from_frame(people, **fixed)}, tmp_path) == []
+    found = unsigned({"space": hf.FeatureSpace.from_frame(people)}, tmp_path)
+    assert found == sorted(f"space: {column} is not immutable" for column in FIXED)
+    said = [{"name": column, "actionability": "mutable"} for column in people]
+    (tmp_path / "schema.json").write_text(json.dumps({"columns": said}), encoding="utf-8")
+    assert len(unsigned({}, tmp_path)) == len(FIXED)
+    # Advice is looked at too.
+    space = hf.FeatureSpace.from_frame(people, decreasing=["missed_payments"])
+    slopes = np.zeros(space.n_variables)
+    slopes[space.variables.index("missed_payments")] = -1.0
+    net = hf.Network([[slopes]], [[0.1]])
+    worse = people[people["missed_payments"] > 1].head(2)
+    advice = hf.explain(net, worse, target=1, generator=hf.MCE(), space=space)
+    assert "advice: advice changes missed_payments" in unsigned({"advice": advice}, tmp_path)
 
 
 def test_indented_code_and_unknown_languages_are_found():

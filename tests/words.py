@@ -29,7 +29,7 @@ GENERATED = re.compile(r"docs/(?:benchmarks.*|paper|changes)\.md")
 LONGEST = 40
 _MORE_THAN_A_WORD = re.compile(r"\S\s+\S")
 # A full stop ends a sentence where a space and a capital, a digit or a quotation follow it.
-_END = re.compile(r"(?<=[.!?])[\"”'*_)]*\s+(?=[A-ZΔ\"“*_`(\d])")
+_END = re.compile(r"(?<=[.!?])[\"”'*_)]*\s+(?=holdfast|[A-ZΔ\"“*_`(\d])")
 _SHORT = re.compile(r"\b(?:e\.g|i\.e|cf|vs|approx|Fig|Eq|No)\.$")
 
 

@@ -74,7 +74,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "What people can change",
-        "immutable increasing decreasing max_change range step order allowed fillable rule protected",
+        "immutable increasing decreasing free range max_change step order allowed fillable rule protected",
     ),
     (
         "Wording",
@@ -289,6 +289,10 @@ class Constraints:
     range: Annotated[Texts, "COLUMN=LOW:HIGH", "Advice stays in it; LOW or HIGH may be empty."] = (
         None
     )
+    free: Annotated[Texts, "COLUMN", "It may change in any way."] = None
+    max_change: Annotated[
+        Texts, "COLUMN=SHARE", "Largest change: 0.4 of the own value, or DOWN:UP."
+    ] = None
     step: Annotated[Texts, "COLUMN=NUMBER", "Changed values are multiples of NUMBER."] = None
     rule: Annotated[Texts, "RULE", 'A linear rule, such as "debt <= 2 * income".'] = None
 
@@ -314,7 +318,15 @@ class Constraints:
             column: _number(text, "--step")
             for column, text in _pairs(self.step, "--step COLUMN=NUMBER")
         }
+        shares = {
+            column: tuple(
+                _number(end, "--max-change") if end else None
+                for end in (text.split(":", 1) if ":" in text else (text, text))
+            )
+            for column, text in _pairs(self.max_change, "--max-change COLUMN=SHARE")
+        }
         given: Any = {"ordinal": ordered, "allowed": allowed, "ranges": ranges, "steps": steps}
+        given |= {"max_change": shares, "free": self.free or ()}
         own = space.constrained(
             immutable=self.immutable or (), increasing=self.increasing or (), decreasing=self.decreasing or (),
             fillable=self.fillable or (), rules=(*space.rules, *(self.rule or ())), **given,
