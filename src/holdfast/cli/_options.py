@@ -173,8 +173,7 @@ class Deciding:
     threshold: Annotated[
         Texts,
         "PROBABILITY",
-        "Decision threshold for class 1. Several classes: repeat CLASS=PROBABILITY. "
-        "[default: the model's own]",
+        "Decision threshold; several classes: CLASS=PROBABILITY. [default: the model's own]",
     ] = None
 
     def at(self, model: Model) -> Model:

@@ -128,7 +128,7 @@ def explain(
     certificates: Annotated[Path | None, "Write proofs of --out here: a folder or .jsonl."] = None,
     n_jobs: Jobs = 1,
 ) -> None:
-    """Find advice for each person: the change that leads to the class, and a proof that it survives retraining.
+    """Find advice for each person, with a proof that it survives retraining.
 
         $ holdfast explain --model model.npz --data people.csv --schema schema.json --index id \\
             --target 1 --delta 0.02 --out recourse.csv
