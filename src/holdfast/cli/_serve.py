@@ -78,6 +78,8 @@ def serve(
     from holdfast.service import serve as run
 
     changes = served.needed()
+    if audit_token_file is not None and ledger is None:
+        raise InvalidInputError("--audit-token-file also needs --ledger (the promises to audit)")
     if served.schema is None and served.candidates is None:
         raise InvalidInputError(
             "this command needs --schema (the file of `holdfast schema`), or --candidates (a table to derive it from)"
