@@ -13,7 +13,7 @@ from rich.markup import escape
 
 import holdfast as hf
 from holdfast.cli import _tables as tables
-from holdfast.cli._benchmark_pages import AtATime, Bar, changes, paper
+from holdfast.cli._benchmark_pages import AtATime, changes, paper
 from holdfast.cli._help import Command, Group
 from holdfast.cli._options import COUNT, FILE, Texts, command, spelled
 from holdfast.cli._screens import complain, say, show_table
@@ -75,7 +75,6 @@ def run(
     inputs: Annotated[int, COUNT, "Rejected people for each table, model and seed."] = 20,
     time_limit: Annotated[float | None, "SECONDS", "The limit for each person."] = None,
     n_jobs: AtATime = 1,
-    progress: Bar = None,
 ) -> None:
     """Train and retrain models, run each method, and compare cost and survival of the advice.
 
@@ -105,7 +104,6 @@ def run(
         target=None if target is None else spelled(target, labels),
         out=out,
         n_jobs=n_jobs,
-        progress=progress,
         time_limit=time_limit,
     )
     if importlib.util.find_spec("matplotlib") is not None and len(result.summary()):

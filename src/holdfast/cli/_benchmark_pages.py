@@ -14,7 +14,6 @@ from holdfast.cli._options import COUNT, FILE, Texts, command
 from holdfast.cli._screens import say, show_table
 
 AtATime = Annotated[int, "Tables, models and seeds at a time."]
-Bar = Annotated[bool | None, "Show a progress bar. [default: on a terminal]"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,6 @@ class Study:
         "The page to write. [default: paper.md or changes.md in --out]",
     ] = None
     n_jobs: AtATime = 1
-    progress: Bar = None
 
     def place(self, name: str) -> Path:
         """The place of the page with this name; its folder is made."""
@@ -86,7 +84,6 @@ def paper(
         extent = replace(extent, seeds=seeds)
     results, missing = run_paper(
         study.out, extent=extent, printed=printed, datasets=datasets, methods=methods, n_jobs=study.n_jobs,
-        progress=study.progress,
     )  # fmt: skip
     results.write(study.out)
     page = study.place("paper")
@@ -129,9 +126,7 @@ def changes(
     extent = QUICK if quick else FULL
     if variants is not None:
         extent = replace(extent, variants=variants)
-    results = run_changes(
-        study.out, extent=extent, names=datasets, n_jobs=study.n_jobs, progress=study.progress
-    )
+    results = run_changes(study.out, extent=extent, names=datasets, n_jobs=study.n_jobs)
     page = study.place("changes")
     drawable = importlib.util.find_spec("matplotlib") is not None
     pictures = draw(results, page.parent / "images") if drawable else []

@@ -96,11 +96,13 @@ def _command_lines(command: Any, ctx: Any, width: int) -> Iterator[str]:
         repeated |= _repeats(one)
     names = [REQUIRED, *(name for name, _ in GROUPS)]
     for name in sorted(groups, key=lambda name: names.index(name) if name in names else -1):
-        known = name == REQUIRED and project.knows(ctx, groups[name])
+        known = [one for one in groups[name] if name == REQUIRED and project.knows(ctx, one)]
+        whole = len(known) == len(groups[name])
         yield ""
-        yield typer.style(f"{name}, here or in holdfast.toml" if known else name, bold=True)
+        yield typer.style(f"{name}, here or in holdfast.toml" if whole else name, bold=True)
         for one in groups[name]:
-            yield from _entry(_left(one), _right(one), width)
+            elsewhere = " [or in holdfast.toml]" if one in known and not whole else ""
+            yield from _entry(_left(one), _right(one) + elsewhere, width)
     if repeated:
         yield ""
         yield "An option with ... can be repeated."

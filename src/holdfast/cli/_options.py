@@ -89,7 +89,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "out overwrite force certificates table parameters evidence report contacts page ledger letters secret "
         "write_templates",
     ),
-    ("Running", "n_jobs progress fail_if_broken"),
+    ("Running", "n_jobs fail_if_broken"),
 )
 _PLACES = {
     option: (number, place)

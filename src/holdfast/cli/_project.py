@@ -236,10 +236,9 @@ def _words(ctx: Any) -> str:
     return " ".join(reversed(names))
 
 
-def knows(ctx: Any, parameters: list[Any]) -> bool:
-    """Whether the project file can say what all of these are."""
-    uses = USES.get(_words(ctx), {})
-    return all(one.name in uses for one in parameters)
+def knows(ctx: Any, parameter: Any) -> bool:
+    """Whether the project file can give this option or argument."""
+    return parameter.name in USES.get(_words(ctx), {})
 
 
 def fill(command: Any, ctx: Any, args: list[str]) -> None:
