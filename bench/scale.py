@@ -11,7 +11,7 @@
     python bench/scale.py picture                        docs/images/scale.png, out of `rates` and `workers`
 
 The rows are those of the heloc table over and over, each entry moved a little; the network has two hidden layers of 20,
-delta is 0.01. Files go to --store. Each prints what it measured, and writes it to its place in docs/scale.md.
+delta is 0.01. Files go to --store. Each prints what it measured, and writes it to its place in docs/benchmarks-scale.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import holdfast as hf
 from cases import TARGET, case
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, HOUSE = ROOT / "docs" / "scale.md", Path(hf.__file__).parent
+PAGE, HOUSE = ROOT / "docs" / "benchmarks-scale.md", Path(hf.__file__).parent
 HIDDEN, CHANGES = (20, 20), hf.PlausibleChanges(0.01)
 # Rows that are written at once, and rows of a partition.
 BLOCK = 2**17
@@ -66,14 +66,14 @@ class Bench:
         self.said.append(line)
 
     def run(self, part: Callable[[Bench], None]) -> None:
-        """Measure one part; what it says goes to its place in docs/scale.md, below the command that says it."""
+        """Measure one part; what it says goes to its place in docs/benchmarks-scale.md, below the command that says it."""
         self.said = []
         part(self)
         if self.said:
             self.write_block(part.__name__, "".join(f"- {line}\n" for line in self.said))
 
     def write_block(self, name: str, content: str) -> None:
-        """A part of docs/scale.md between its two marks; at the end, where it has none yet."""
+        """A part of docs/benchmarks-scale.md between its two marks; at the end, where it has none yet."""
         text = PAGE.read_text(encoding="utf-8")
         known = re.compile(f"<!-- {name} -->\n.*?<!-- end of {name} -->\n", re.DOTALL)
         place = known.search(text) or re.compile(r"\Z").search(text)
@@ -94,7 +94,7 @@ class Bench:
         return frame
 
     def blocks(self, rows: int) -> Iterator[pd.DataFrame]:
-        """So many rows."""
+        """Blocks with `rows` rows in all."""
         for number, start in enumerate(range(0, rows, BLOCK)):
             yield self.block(number, min(BLOCK, rows - start))
 
@@ -123,7 +123,8 @@ class Bench:
         )  # fmt: skip
 
     def verbs(self) -> Iterator[tuple[str, pd.DataFrame, Callable[[], list[float]]]]:
-        """certify, RNCE and Closest, each with its rows and what works through them; whatever is read once is read.
+        """certify, RNCE and Closest, each with its rows and what works through them; everything that is read once
+        is read.
 
         What works through them says the processor time of every batch.
         """
@@ -175,7 +176,7 @@ def child(command: list[str]) -> tuple[float, float, float]:
 
 
 def file(bench: Bench) -> None:
-    """A file through the command line at a quarter, a half and all of the rows, beside the call in memory.
+    """A file through the command line at a quarter, a half and all of the rows, and the call in memory.
 
     The call in memory runs before and after each run on a file, which has just been read once, so that it comes from
     the system's cache. What is printed are medians, and of the share the least and the greatest.
@@ -358,7 +359,7 @@ def compare(bench: Bench, ours: pd.DataFrame, theirs: pd.DataFrame, what: str) -
 
 
 def digits(value: float, count: int) -> str:
-    """So many digits of a number, and no exponent."""
+    """A number with `count` digits, without an exponent."""
     return f"{float(f'{value:.{count}g}'):,.12g}"
 
 
@@ -413,7 +414,7 @@ def by_stage(stack: list[tuple[str, str]]) -> str:
 
 
 def by_room(stack: list[tuple[str, str]]) -> str:
-    """The room of whoever is at work; numpy and HiGHS work for the room that called them."""
+    """The room at work; numpy and HiGHS count for the room that called them."""
     rooms = (room.replace("bounds", "verify") for room, _ in stack)
     return next((ROOMS[room] for room in rooms if room in ROOMS), "the table, in and out")
 
@@ -504,7 +505,7 @@ def kept(bench: Bench, **new: Any) -> dict[str, Any]:
 
 
 def picture(bench: Bench) -> None:
-    """Core-hours for so many rows, and how two workers share the work: what `rates` and `workers` measured."""
+    """Core-hours by number of rows, and the speed of two workers, as `rates` and `workers` measured them."""
     from matplotlib.figure import Figure
 
     known = kept(bench)
@@ -547,7 +548,7 @@ def picture(bench: Bench) -> None:
 
 
 def curves(bench: Bench) -> None:
-    """Over rows, features, width, depth and delta, and over workers: both pictures of docs/scale.md."""
+    """Over rows, features, width, depth and delta, and over workers: both pictures of docs/benchmarks-scale.md."""
     command = [sys.executable, str(ROOT / "bench" / "cost.py"), "--data", str(bench.options.data)]
     subprocess.run([*command, "--store", str(bench.store)], check=True)
     for part in (rates, shares, workers, picture):

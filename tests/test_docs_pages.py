@@ -37,8 +37,8 @@ TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 WITH_CODE = [
     page for page, text in TEXTS.items() if RUN & {block.language for block in blocks(text)}
 ]
-# docs/promises.md has a test of its own, which also checks what the page says in words.
-ELSEWHERE = {"docs/promises.md"}
+# docs/guides/audit.md has a test of its own, which also checks what the page says in words.
+ELSEWHERE = {"docs/guides/audit.md"}
 # Tables that are not ours to ship: without them the test of the page is skipped.
 PUBLIC = re.compile(r"(?<!--)datasets(?:\.load\(\"| )(?:adult|compas|gmc|heloc)")
 
@@ -118,6 +118,16 @@ def test_the_cascade_page_has_the_table_of_stages():
         )
         for step in TABLE
     ]
+
+
+def test_the_messages_of_the_questions_are_messages_of_the_source():
+    table = TEXTS["docs/faq.md"].split("| the message has |")[1]
+    quoted = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "src" / "holdfast").rglob("*.py")
+    )
+    assert len(quoted) >= 10
+    assert [message for message in quoted if message not in source] == []
 
 
 # ---------------------------------------------------------------------- the runner itself

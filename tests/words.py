@@ -21,7 +21,7 @@ BANNED = re.compile(
     r"\b(?:whoever|whosoever|whatever|so (?:many|much|few)|nobody|somebody|anew|beside|besides|as many again"
     r"|for want of|save for|but for|in place of|made again|(?:trained|grown|fitted) again|boosted on|learns on"
     r"|the (?:told|asked)|need not|its own affair|may not be what was meant|what may become"
-    r"|held against|stands in|stands for itself|comes? to nothing)\b",
+    r"|held against|stands in|stands for itself|comes? to nothing)\b".replace(" ", r"\s+"),
     re.IGNORECASE,
 )
 # Pages that a command of the repository writes: their words are those of its template, their sentences hold figures.
