@@ -176,7 +176,7 @@ def test_every_command_is_in_the_reference(site):
     listed = subprocess.run(
         [sys.executable, "-m", "holdfast", "--help"], capture_output=True, text=True, check=True
     )
-    names = re.findall(r"^│ ([a-z]+) ", listed.stdout, re.MULTILINE)
+    names = re.findall(r"^  ([a-z]+)  ", listed.stdout, re.MULTILINE)
     assert {"certify", "explain", "ledger", "audit"} <= set(names)
     assert [name for name in names if f">holdfast {name}" not in text] == []
 

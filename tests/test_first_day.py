@@ -130,7 +130,7 @@ def in_shell(tmp_path_factory: pytest.TempPathFactory) -> Errand:
     holdfast("check @promises.jsonl --model @model.pkl --trust-pickle")
     holdfast(f"ledger add @recourse.csv {asked} --ledger @promises.ledger")
     found = hf.audit(folder / "promises.ledger", LATER, threshold=THRESHOLD)
-    judge = "audit --ledger @promises.ledger --model @later.pkl --trust-pickle --json @audit.json"
+    judge = "audit @later.pkl --ledger @promises.ledger --trust-pickle --json @audit.json"
     holdfast(judge, code=0 if found.kept else 3)
     for language in ("en", "de"):
         holdfast(f"letters @recourse.csv {asked} --language {language} --out @{language}")
