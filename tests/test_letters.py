@@ -169,7 +169,9 @@ def test_a_value_with_a_long_fraction_is_written_out() -> None:
 def test_a_letter_that_would_say_something_else_is_not_written(tmp_path: Path) -> None:
     advice = loans()
     other = replace(advice, points=np.nextafter(advice.points, 2.0))
-    with pytest.raises(HoldfastError, match=r"A-1: the values in the letter, .* differ from the certified point"):
+    with pytest.raises(
+        HoldfastError, match=r"A-1: the values in the letter, .* differ from the certified point"
+    ):
         other.letter(0)
 
 
@@ -291,7 +293,9 @@ def test_advice_that_nobody_may_be_given_is_refused() -> None:
     accepted = recourse_from(
         NETWORK, LOANS.iloc[[1]], LOANS.iloc[[1]], target=1, space=loans_space()
     )
-    with pytest.raises(InvalidInputError, match="A-2: the person has 1 already, so there is no rejection"):
+    with pytest.raises(
+        InvalidInputError, match="A-2: the person has 1 already, so there is no rejection"
+    ):
         accepted.letter(0)
 
 
@@ -641,12 +645,16 @@ def test_measured_updates_are_counted_in_words() -> None:
     measured = replace(loans(), changes=hf.PlausibleChanges(0.05).calibrated(Inside(19, 20)))
     said = " ".join(measured.letter(0, certified=False).text.split())
     assert (
-        "19 of our last 20 model updates stayed within what we have proven. The next update may go further."
+        "19 of the last 20 model updates that we measured stayed within what we have proven. "
+        "The next update may go further."
     ) in said
     german = " ".join(measured.letter(0, certified=False, language="de").text.split())
-    assert "19 unserer letzten 20 Modell-Anpassungen blieben in den Grenzen dessen" in german
+    assert (
+        "19 der letzten 20 Modell-Anpassungen, die wir gemessen haben, blieben in den Grenzen dessen"
+        in german
+    )
     every = replace(loans(), changes=hf.PlausibleChanges(0.05).calibrated(Inside(20, 20)))
-    assert "All of our last 20 model updates" in " ".join(
+    assert "All of the last 20 model updates that we measured" in " ".join(
         every.letter(0, certified=False).text.split()
     )
 

@@ -236,13 +236,13 @@ def test_it_is_stated_wherever_the_proof_is(inside, tmp_path):
     row = int(np.flatnonzero(told.robust)[0])
     text = " ".join(told.letter(row, certified=False).text.split())
     assert (
-        "19 of our last 20 model updates stayed within what we have proven. The next update may go further."
-        in text
+        "19 of the last 20 model updates that we measured stayed within what we have proven. "
+        "The next update may go further." in text
     )
     german = " ".join(told.letter(row, certified=False, language="de").text.split())
     assert (
-        "19 unserer letzten 20 Modell-Anpassungen blieben in den Grenzen dessen, was wir bewiesen haben."
-        in german
+        "19 der letzten 20 Modell-Anpassungen, die wir gemessen haben, blieben in den Grenzen dessen, "
+        "was wir bewiesen haben." in german
     )
     page = told.report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "with probability at least 0.904" in page
