@@ -95,7 +95,7 @@ def files_of_the_readme():
 
     people = make_loans(300).rename_axis("id")
     X, y = people.drop(columns="accepted"), people["accepted"]
-    space = hf.FeatureSpace.from_frame(X, immutable=["age", "dependants"])
+    space = hf.FeatureSpace.from_frame(X, immutable=FIXED)
     points = space.encode(X).astype("float32")
     for name, labels in {"model.onnx": y, "new.onnx": 1 - y}.items():
         clf = MLPClassifier(
@@ -125,9 +125,7 @@ def files_of_the_benchmark():
     """A table of people with its schema."""
     people = make_loans(300)
     people.to_csv("people.csv", index=False)
-    space = hf.FeatureSpace.from_frame(
-        people.drop(columns="accepted"), immutable=["age", "dependants"]
-    )
+    space = hf.FeatureSpace.from_frame(people.drop(columns="accepted"), immutable=FIXED)
     Path("schema.json").write_text(json.dumps(space.to_dict()), encoding="utf-8")
 
 
