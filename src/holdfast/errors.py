@@ -19,7 +19,7 @@ class HoldfastError(Exception):
 
 
 class HoldfastWarning(UserWarning):
-    """Something that was asked for and done, and may not be what was meant."""
+    """A likely mistake in the request; the call goes on."""
 
 
 class UndecidedColumnWarning(HoldfastWarning):
@@ -27,7 +27,7 @@ class UndecidedColumnWarning(HoldfastWarning):
 
 
 class InvalidInputError(HoldfastError, ValueError):
-    """An argument is not what was expected; the message says what was expected and what came."""
+    """An argument is wrong; the message names the argument, the fault and the way out."""
 
 
 class UnsupportedModelError(HoldfastError, TypeError):
@@ -43,7 +43,7 @@ class DownloadError(HoldfastError, OSError):
 
 
 class DatasetNotFoundError(HoldfastError, FileNotFoundError):
-    """A table is neither here nor to be had; the message says where it was looked for and what to do."""
+    """A table was not found and cannot be downloaded; the message names the places and the way out."""
 
 
 class MissingExtraError(HoldfastError, ImportError):
@@ -56,4 +56,4 @@ class MissingExtraError(HoldfastError, ImportError):
 
 
 class UntrustedFileError(HoldfastError):
-    """A file that can run code when opened, and the user has not said that it may."""
+    """A file can run code when opened, and the user has not allowed it."""
