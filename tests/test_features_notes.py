@@ -299,7 +299,13 @@ def test_a_schema_says_words_for_values(tmp_path: Path) -> None:
     [
         ({("home", "A999"): "castle"}, "expected a value of the column or its unit"),
         ({("home", "A151"): "A152"}, "give each value of 'home' a label of its own"),
-        ({("home", "A151"): {"en": "rented", "de": "x"}, ("home", "A152"): {"en": "owned", "de": "x"}}, "'x' is the label of two"),
+        (
+            {
+                ("home", "A151"): {"en": "rented", "de": "x"},
+                ("home", "A152"): {"en": "owned", "de": "x"},
+            },
+            "'x' is the label of two",
+        ),
         ({"home": {"de": "Miete"}, "rent": {"de": "Miete"}}, "'Miete' is the label of two"),
         ({"home": {"de": "rent"}}, "'rent' is the label of two"),
         ({("home",): "rented"}, "expected a column, or a column and a value of it"),
