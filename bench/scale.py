@@ -11,7 +11,7 @@
     python bench/scale.py picture                        docs/images/scale.png, out of `rates` and `workers`
 
 The rows are those of the heloc table over and over, each entry moved a little; the network has two hidden layers of 20,
-delta is 0.01. Files go to --store. Each prints what it measured, and writes it to its place in docs/scale.md.
+delta is 0.01. Files go to --store. Each prints what it measured, and writes it to its place in docs/benchmarks-scale.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import holdfast as hf
 from cases import TARGET, case
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE, HOUSE = ROOT / "docs" / "scale.md", Path(hf.__file__).parent
+PAGE, HOUSE = ROOT / "docs" / "benchmarks-scale.md", Path(hf.__file__).parent
 HIDDEN, CHANGES = (20, 20), hf.PlausibleChanges(0.01)
 # Rows that are written at once, and rows of a partition.
 BLOCK = 2**17
@@ -66,14 +66,14 @@ class Bench:
         self.said.append(line)
 
     def run(self, part: Callable[[Bench], None]) -> None:
-        """Measure one part; what it says goes to its place in docs/scale.md, below the command that says it."""
+        """Measure one part; what it says goes to its place in docs/benchmarks-scale.md, below the command that says it."""
         self.said = []
         part(self)
         if self.said:
             self.write_block(part.__name__, "".join(f"- {line}\n" for line in self.said))
 
     def write_block(self, name: str, content: str) -> None:
-        """A part of docs/scale.md between its two marks; at the end, where it has none yet."""
+        """A part of docs/benchmarks-scale.md between its two marks; at the end, where it has none yet."""
         text = PAGE.read_text(encoding="utf-8")
         known = re.compile(f"<!-- {name} -->\n.*?<!-- end of {name} -->\n", re.DOTALL)
         place = known.search(text) or re.compile(r"\Z").search(text)
@@ -547,7 +547,7 @@ def picture(bench: Bench) -> None:
 
 
 def curves(bench: Bench) -> None:
-    """Over rows, features, width, depth and delta, and over workers: both pictures of docs/scale.md."""
+    """Over rows, features, width, depth and delta, and over workers: both pictures of docs/benchmarks-scale.md."""
     command = [sys.executable, str(ROOT / "bench" / "cost.py"), "--data", str(bench.options.data)]
     subprocess.run([*command, "--store", str(bench.store)], check=True)
     for part in (rates, shares, workers, picture):

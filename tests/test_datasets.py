@@ -354,8 +354,8 @@ def test_the_cache_is_where_the_platform_keeps_caches(monkeypatch, platform, var
     ("content", "complaint"),
     [
         (b"age,sex\n1,Male\n", "'two_year_recid'"),
-        (b"not a gzip file", "without it"),
-        (b"", "without it"),
+        (b"not a gzip file", "has no table compas"),
+        (b"", "has no table compas"),
     ],
 )
 def test_a_file_that_is_not_the_table_is_refused_by_name(monkeypatch, tmp_path, content, complaint):

@@ -37,8 +37,8 @@ TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 WITH_CODE = [
     page for page, text in TEXTS.items() if RUN & {block.language for block in blocks(text)}
 ]
-# docs/promises.md has a test of its own, which also checks what the page says in words.
-ELSEWHERE = {"docs/promises.md"}
+# docs/guides/audit.md has a test of its own, which also checks what the page says in words.
+ELSEWHERE = {"docs/guides/audit.md"}
 # Tables that are not ours to ship: without them the test of the page is skipped.
 PUBLIC = re.compile(r"(?<!--)datasets(?:\.load\(\"| )(?:adult|compas|gmc|heloc)")
 
@@ -88,39 +88,6 @@ def test_page_runs(page, tmp_path, monkeypatch, request):
     assert unsigned(run.names, tmp_path) == []
 
 
-def files_of_the_readme():
-    """What its commands read: a lender's table, schema and model, advice, and the model that comes next."""
-    from skl2onnx import to_onnx
-    from sklearn.neural_network import MLPClassifier
-
-    people = make_loans(300).rename_axis("id")
-    X, y = people.drop(columns="accepted"), people["accepted"]
-    space = hf.FeatureSpace.from_frame(X, immutable=FIXED)
-    points = space.encode(X).astype("float32")
-    for name, labels in {"model.onnx": y, "new.onnx": 1 - y}.items():
-        clf = MLPClassifier(
-            (4,), learning_rate_init=0.02, max_iter=50, tol=1e-2, random_state=0
-        ).fit(points, labels)
-        Path(name).write_bytes(to_onnx(clf, points[:1]).SerializeToString())
-    for name in ("space.json", "schema.json"):
-        Path(name).write_text(json.dumps(space.to_dict()), encoding="utf-8")
-    network = hf.load_network("model.onnx")
-    network.save("model.npz")
-    denied = X[network.predict(space.encode(X)) == 0].head(5)
-    changes = hf.PlausibleChanges(0.02)
-    advice = hf.explain(
-        network, denied, target=1, changes=changes, generator=hf.RNCE(X), space=space
-    )
-    denied.to_csv("people.csv")
-    advice.to_frame().to_csv("recourse.csv")
-    hf.write_certificates(advice, "certificates.jsonl")
-    space_points = space.encode(advice.counterfactuals)
-    Path("points.csv").write_text(
-        "\n".join(",".join(map(str, row)) for row in [space.variables, *space_points.tolist()]),
-        encoding="utf-8",
-    )
-
-
 def files_of_the_benchmark():
     """A table of people with its schema."""
     people = make_loans(300)
@@ -130,7 +97,7 @@ def files_of_the_benchmark():
 
 
 # Pages that speak of files which the reader has.
-GIVEN = {"README.md": files_of_the_readme, "docs/benchmarking.md": files_of_the_benchmark}
+GIVEN = {"docs/benchmarking.md": files_of_the_benchmark}
 
 
 def test_the_cascade_page_has_the_table_of_stages():
@@ -149,6 +116,16 @@ def test_the_cascade_page_has_the_table_of_stages():
         )
         for step in TABLE
     ]
+
+
+def test_the_messages_of_the_questions_are_messages_of_the_source():
+    table = TEXTS["docs/faq.md"].split("| the message has |")[1]
+    quoted = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "src" / "holdfast").rglob("*.py")
+    )
+    assert len(quoted) >= 10
+    assert [message for message in quoted if message not in source] == []
 
 
 # ---------------------------------------------------------------------- the runner itself

@@ -10,6 +10,7 @@ import pytest
 
 import holdfast as hf
 from browser import browser  # noqa: F401  # fixture
+from words import hand_written
 
 # What a browser fetches by itself when it shows a page.
 FETCHED = {
@@ -73,6 +74,46 @@ def test_every_page_is_in_the_site(root, site):
     }
     built = {path.relative_to(site).with_suffix("") for path in site.rglob("*.html")}
     assert sources <= built
+
+
+def test_the_side_bar_has_the_pages_that_people_wrote(root, site):
+    """Pages that a command writes are linked from the page on measurements; the paper's study is read for itself."""
+    text = (site / "index.html").read_text(encoding="utf-8")
+    bar = text[text.index('class="sidebar-tree"') : text.index("</aside>")]
+    listed = {link.removesuffix(".html") for link in re.findall(r'href="([^"#]+\.html)', bar)}
+    written = {
+        path.relative_to(root / "docs").with_suffix("").as_posix()
+        for path in hand_written(root)
+        if path.is_relative_to(root / "docs")
+    }
+    assert listed == (written - {"index"}) | {"paper"}
+
+
+def test_options_are_written_as_they_are_typed(site):
+    page = (site / "reference" / "cli.html").read_text(encoding="utf-8")
+    assert "--delta" in page
+    assert "–delta" not in page
+
+
+@pytest.mark.parametrize(
+    ("page", "scheme", "width"),
+    [
+        ("tutorial", "light", 390),
+        ("tutorial", "dark", 1280),
+        ("reference/features", "light", 1280),
+        ("reference/features", "dark", 390),
+        ("benchmarks", "light", 390),
+    ],
+)
+def test_axe_finds_nothing(site, browser, page, scheme, width):  # noqa: F811
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    view = context.new_page()
+    view.goto((site / f"{page}.html").as_uri())
+    found = Axe().run(view).response["violations"]
+    context.close()
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
 
 
 def test_links_lead_to_a_page_and_to_a_place_on_it(read):

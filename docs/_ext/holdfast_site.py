@@ -1,9 +1,10 @@
-"""What the site computes when it is built: the commands' reference, and formulas in docstrings as they are written."""
+"""What the site computes when it is built: the commands' reference, formulas as written, accessible pages."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,6 +17,17 @@ from holdfast.cli import app as holdfast_commands
 CLI_PAGE = "reference/cli"
 # Stands for a colon while napoleon looks, which takes what is before a property's first colon for its type.
 COLON = "\ue000"
+# What the theme and Sphinx write, and the same for people who read with a keyboard or a screen reader.
+ACCESSIBLE = {
+    r'role="heading">': 'role="heading" aria-level="2">',
+    r'<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    r'<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
+    r"<pre>": '<pre tabindex="0">',
+    r'<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    # The parameters of a signature, one a line, are no list of definitions.
+    r'<dd>(<em class="sig-param">.*)</dd>$': r'<span class="line">\1</span>',
+    r'<dl>(\n(?:<span class="line"><em class="sig-param">.*\n)+)</dl>': r'<span class="lines">\1</span>',
+}
 
 
 # Typer brings a copy of click in some versions and uses the package in others, so its commands go untyped here.
@@ -97,6 +109,13 @@ def shorten_properties(_: Sphinx, doctree: nodes.document) -> None:
             node.children = [nodes.Text(short)]
 
 
+def draw_dashes(_: Sphinx, doctree: nodes.document) -> None:
+    """A dash between a parameter's name and its description; all other hyphens stay as typed."""
+    for node in list(doctree.findall(nodes.Text)):
+        if node.startswith(" -- "):
+            node.parent.replace(node, nodes.Text(" –" + node[3:]))
+
+
 def _short(text: str) -> str:
     text = text.replace("= NOTHING", "= {}")
     text = re.sub(r"TypeAliasForwardRef\('([^']+)'\)", r"\1", text)
@@ -110,13 +129,28 @@ def _inside_formula(lines: list[str]) -> bool:
     return last.startswith("    ")
 
 
+def make_accessible(app: Sphinx, failure: Exception | None) -> None:
+    """Mend the pages that were written."""
+    if failure is not None or app.builder.format != "html":
+        return
+    for page in Path(app.outdir).rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        mended = text
+        for written, better in ACCESSIBLE.items():
+            mended = re.sub(written, better, mended, flags=re.MULTILINE)
+        if mended != text:
+            page.write_text(mended, encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Hook in."""
     app.connect("source-read", fill_page)
     # Before napoleon turns sections into field lists, which are indented as well.
     app.connect("autodoc-process-signature", shorten_types)
     app.connect("doctree-read", shorten_properties)
+    app.connect("doctree-read", draw_dashes)
     app.connect("autodoc-process-docstring", keep_formulas, priority=400)
     app.connect("autodoc-process-docstring", hide_colons, priority=410)
     app.connect("autodoc-process-docstring", show_colons, priority=600)
+    app.connect("build-finished", make_accessible)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
