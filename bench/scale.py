@@ -11,7 +11,8 @@
     python bench/scale.py picture                        docs/images/scale.png, out of `rates` and `workers`
 
 The rows are those of the heloc table over and over, each entry moved a little.
-The network has two hidden layers of 20, delta is 0.01. Files go to --store. Each prints what it measured, and writes it to its place in docs/benchmarks-scale.md.
+The network has two hidden layers of 20, delta is 0.01. Files go to --store.
+Each command prints its figures and writes them to docs/benchmarks-scale.md.
 """
 
 from __future__ import annotations

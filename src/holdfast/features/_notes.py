@@ -1,4 +1,4 @@
-"""What people know about columns and the model does not: which are protected or change with time, labels, reason codes.
+"""Notes about columns: protected attributes, names for people, reason codes, undecided columns, change with time.
 
 Notes change no point, no constraint and no cost. They are part of a space and of its file, but not of the hash that
 certificates and ledgers name it by (`holdfast.checker.space_sha256`): a label added later makes nothing incomparable.
@@ -22,7 +22,7 @@ Text = str | Mapping[str, str]
 
 
 class ReasonCode(NamedTuple):
-    """An adverse-action reason: the code that a lender reports, and what it says."""
+    """An adverse-action reason: the code that a lender reports, and its text."""
 
     code: str
     text: str
@@ -30,7 +30,7 @@ class ReasonCode(NamedTuple):
 
 @dataclass(frozen=True)
 class Notes:
-    """What is said about columns, features or not.
+    """Notes about columns; they may be no features.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Notes:
         return cls(tuple(protected), said, tuple(undecided))
 
     def to_list(self) -> list[Document]:
-        """One JSON-able entry for each column that something is said about."""
+        """One JSON-able entry for each column with a note."""
         entries: dict[Name, Document] = {
             name: {"name": name, "protected": True} for name in self.protected
         }
@@ -168,11 +168,11 @@ class Notes:
             )
 
     def label(self, name: Name, language: str = "en") -> str:
-        """What people call the column: its own name where nothing else is said."""
+        """The name that people use for the column; by default its own name."""
         return _spoken(self.said.get(name, {}).get("label", str(name)), language)
 
     def word(self, name: Name, value: Label, language: str = "en") -> str:
-        """What people call a value of the column, or its unit: itself where nothing else is said."""
+        """The words that people use for a value of the column, or for its unit; by default itself."""
         return _spoken(
             self.said.get(name, {}).get("words", {}).get(str(value), str(value)), language
         )
@@ -210,7 +210,7 @@ class Notes:
 
 
 def _spoken(text: Text, language: str) -> str:
-    """The text in this language, "de" for "de-AT"; else in English, else whatever there is."""
+    """The text in this language, "de" for "de-AT"; else in English, else in any language."""
     if isinstance(text, str):
         return text
     return next(
@@ -229,7 +229,7 @@ def _refuse_twice(texts: Mapping[Any, Text], what: str) -> None:
         [(text, times)] = Counter(_spoken(text, language) for text in texts.values()).most_common(1)
         if times > 1:
             raise InvalidInputError(
-                f"labels: expected a label of its own for each {what}, got {text!r} for two"
+                f"labels: {text!r} is the label of two; give each {what} a label of its own"
             )
 
 

@@ -22,6 +22,7 @@ from holdfast.calibration import CalibratedDelta, ChosenDelta
 from holdfast.changes import Changes, Inside, PlausibleChanges, TreeChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction, Feature
+from holdfast.features._limits import limit_words
 from holdfast.features._notes import Notes
 from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._radii import Radii, least_radius, radii_of
@@ -315,6 +316,8 @@ def _column(notes: Notes, feature: Feature) -> Column:
         moves = "any category"
     if feature.step not in (None, 1.0) and feature.direction is not Direction.IMMUTABLE:
         moves += f", in steps of {feature.step:,g}"
+    if feature.max_change and feature.direction is not Direction.IMMUTABLE:
+        moves += f", {limit_words(feature.max_change)}"
     reason = notes.reason(feature.name)
     unit = notes.word(feature.name, feature.unit)
     why = () if reason is None else (reason.code, reason.text)
