@@ -31,6 +31,7 @@ _PLAIN = {
     "no point within the constraints": "no change within the limits",
     "no point accepted": "no advice accepted",
     "every model in Δ": "every plausible model",
+    "by more than max_change": "by more than its limit",
 }
 
 
