@@ -11,7 +11,7 @@
     python bench/scale.py picture                        docs/images/scale.png, out of `rates` and `workers`
 
 The rows are those of the heloc table over and over, each entry moved a little; the network has two hidden layers of 20,
-delta is 0.01. Files go to --store. Each prints what it measured, and writes it to its place in docs/benchmarks-scale.md.
+delta is 0.01. Files go to --store. Each prints what it measured, and writes it into docs/benchmarks-scale.md.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Bench:
         self.said.append(line)
 
     def run(self, part: Callable[[Bench], None]) -> None:
-        """Measure one part; what it says goes to its place in docs/benchmarks-scale.md, below the command that says it."""
+        """Measure one part; its lines go into docs/benchmarks-scale.md, below the command."""
         self.said = []
         part(self)
         if self.said:

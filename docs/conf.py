@@ -31,12 +31,15 @@ default_role = "py:obj"
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_block", "deflist"]
 # Attributes of several classes share a name; the reference does not guess which one a text means.
-suppress_warnings = ["ref.python"]
+# Pages that a command writes are reached from measurements.md and are not in the side bar; a test has the others there.
+suppress_warnings = ["ref.python", "toc.not_included"]
+# Options are typeset as typed: --delta, not a dash.
+smartquotes = False
 
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
-# What a signature says, in place of what it stands for.
+# Short names of types in signatures.
 autodoc_type_aliases = {
     **{name: name for name in ("ArrayLike", "Names", "Orders", "Range", "Rules")},
     "Floats": "ndarray[float64]",
@@ -63,7 +66,7 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5394", "color-brand-content": "#0b5394"},
     "dark_css_variables": {"color-brand-primary": "#8ab8e6", "color-brand-content": "#8ab8e6"},
 }
-pygments_style = "friendly"
-pygments_dark_style = "monokai"
-# What a block prints is there to be compared, not to be copied.
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+# Printed results are for comparison, not for copying.
 copybutton_selector = "div.highlight-python pre, div.highlight-sh pre, div.highlight-json pre"
