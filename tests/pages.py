@@ -15,22 +15,28 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
+import holdfast as hf
 from holdfast.cli import app
+from holdfast.datasets import make_loans
+from holdfast.datasets._loans import FIXED, LABEL
+from holdfast.features._codec import differs
 
 RUN, SHOWN, DIRECTIVES = (
     {"python", "sh"},
@@ -179,6 +185,34 @@ class Page:
             f"{self.name}: expected a target {target} in Makefile"
         )
         return ""
+
+
+LOANS = {*make_loans(5)} - {LABEL}
+
+
+def unsigned(names: Mapping[str, Any], folder: Path) -> list[str]:
+    """What a lender would not sign on a page about `make_loans`: spaces, schemas and advice that move the past."""
+    found = []
+    for name, value in names.items():
+        spaces = [value] if isinstance(value, hf.FeatureSpace) else []
+        if isinstance(value, hf.Recourse) and set(value.space.names) == LOANS:
+            spaces.append(value.space)
+            before = value.people.numbers[value.answered]
+            moved = np.flatnonzero(differs(value.answers, before).any(axis=0))
+            columns = [value.space.names[i] for i in moved if value.space.names[i] in FIXED]
+            found += [f"{name}: advice changes {column}" for column in columns]
+        for space in spaces:
+            if set(space.names) == LOANS:
+                free = [column for column in FIXED if space[column].direction != "immutable"]
+                found += [f"{name}: {column} is not immutable" for column in free]
+    for path in sorted(folder.rglob("*.json")):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        columns = document.get("columns", []) if isinstance(document, dict) else []
+        said = {c["name"]: c.get("actionability") for c in columns if isinstance(c, dict)}
+        if set(said) >= LOANS:
+            free = [column for column in FIXED if said[column] != "immutable"]
+            found += [f"{path.name}: {column} is not immutable" for column in free]
+    return sorted(set(found))
 
 
 def _parse_only(arguments: list[str]) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import holdfast as hf
 from holdfast.cli import app
 from holdfast.cli._tables import read_table
-from holdfast.cli.demo._lender import make_promises, train_lender
+from holdfast.cli.demo._lender import train_lender
 from holdfast.generators._registry import METHODS, make_generator
 from recourse_cases import make_case
 
@@ -226,7 +226,7 @@ def test_methods_are_listed_with_what_they_are_good_for():
 def test_the_demos_advice_holds():
     lender = train_lender(800, seed=7)
     people, space, changes = (
-        make_promises(lender, 20)[0].head(4),
+        lender.rejected(4),
         lender.space(),
         hf.PlausibleChanges(0.005),
     )

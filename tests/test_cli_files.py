@@ -86,7 +86,8 @@ def files(tmp_path, lender):
         "--step income=50 --allowed contract=temporary:permanent --rule income<=7000",
     )
     assert "The model does not read: sex." in made
-    assert "Free to change either way: income, contract" in made
+    assert "Proposed increasing, from the names: income." in made
+    assert "decide" not in made
     (tmp_path / "changes.json").write_text(
         json.dumps(hf.PlausibleChanges(0.02, 2).to_dict()), encoding="utf-8"
     )
@@ -98,7 +99,7 @@ def test_a_schema_is_what_the_pipeline_does_and_what_a_person_can(files, lender)
     space = hf.FeatureSpace.from_schema(files / "schema.json")
     expected = hf.FeatureSpace.from_pipeline(
         pipeline, table[["income", "age", "job", "contract"]], immutable=["age"], ordinal={"job": JOBS},
-        increasing=["job"], steps={"income": 50}, allowed={"contract": [("temporary", "permanent")]},
+        increasing=["job", "income"], steps={"income": 50}, allowed={"contract": [("temporary", "permanent")]},
     ).constrained(ranges={"income": (None, 6000)}, rules=["income<=7000"])  # fmt: skip
     np.testing.assert_array_equal(space.encode(table), expected.encode(table))
     assert space.constrained(protected=[]).to_dict(notes=False) == expected.to_dict(notes=False)
@@ -204,7 +205,7 @@ def test_a_schema_is_not_overwritten_unasked(files):
     line = "schema --data train.csv --index id --label paid --out plain.json"
     run(files, line)
     (files / "plain.json").write_text("edited", encoding="utf-8")
-    assert "--overwrite replaces it" in run(files, line, 2)
+    assert "add --overwrite to replace it" in run(files, line, 2)
     assert (files / "plain.json").read_text(encoding="utf-8") == "edited"
     assert "of 600 rows of the table break it" in run(files, f"{line} --overwrite --rule age<=70")
     space = hf.FeatureSpace.from_schema(files / "plain.json")
@@ -439,7 +440,7 @@ def test_errors_name_options(files, line):
         ),
         (
             "schema --data train.csv --index id --protected gone --out s.json",
-            "--protected: expected columns of the table",
+            "--protected: the table has no column 'gone'",
         ),
         ("schema --data train.csv --scale big --out s.json", "--scale: expected one of"),
     ],

@@ -9,10 +9,12 @@ import sys
 from itertools import takewhile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import holdfast as hf
 from holdfast.datasets import make_loans
+from holdfast.datasets._loans import FIXED
 from holdfast.verify._engine import TABLE
 from holdfast.verify._verdict import STAGES
 from pages import (
@@ -26,6 +28,7 @@ from pages import (
     commands,
     pages,
     same_output,
+    unsigned,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -70,8 +73,9 @@ def test_page_runs(page, tmp_path, monkeypatch, request):
         GIVEN[page]()
     else:
         assert list(tmp_path.iterdir()) == []
+    run = Page(page, tmp_path)
     try:
-        Page(page, tmp_path).run(found)
+        run.run(found)
     finally:
         for left in tmp_path.glob(
             "*.pid"
@@ -80,6 +84,8 @@ def test_page_runs(page, tmp_path, monkeypatch, request):
                 os.kill(int(left.read_text()), signal.SIGTERM)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+    # No guide advises changing the past, age, household or employment.
+    assert unsigned(run.names, tmp_path) == []
 
 
 def files_of_the_readme():
@@ -147,6 +153,16 @@ def test_the_cascade_page_has_the_table_of_stages():
     ]
 
 
+def test_the_messages_of_the_questions_are_messages_of_the_source():
+    table = TEXTS["docs/faq.md"].split("| the message has |")[1]
+    quoted = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "src" / "holdfast").rglob("*.py")
+    )
+    assert len(quoted) >= 10
+    assert [message for message in quoted if message not in source] == []
+
+
 # ---------------------------------------------------------------------- the runner itself
 
 
@@ -178,6 +194,25 @@ def test_words_and_numbers_of_an_output():
     assert not same_output("delta = 0.00874", "delta = 0.0092")
     assert not same_output("20 robust", "20 broken")
     assert not same_output("20 robust", "20 robust, 1 broken")
+
+
+def test_a_schema_that_no_lender_signs_is_seen(tmp_path):
+    people = make_loans(200, seed=1).drop(columns="accepted")
+    fixed = {"immutable": FIXED}
+    assert unsigned({"space": hf.FeatureSpace.from_frame(people, **fixed)}, tmp_path) == []
+    found = unsigned({"space": hf.FeatureSpace.from_frame(people)}, tmp_path)
+    assert found == sorted(f"space: {column} is not immutable" for column in FIXED)
+    said = [{"name": column, "actionability": "mutable"} for column in people]
+    (tmp_path / "schema.json").write_text(json.dumps({"columns": said}), encoding="utf-8")
+    assert len(unsigned({}, tmp_path)) == len(FIXED)
+    # Advice is looked at too.
+    space = hf.FeatureSpace.from_frame(people, decreasing=["missed_payments"])
+    slopes = np.zeros(space.n_variables)
+    slopes[space.variables.index("missed_payments")] = -1.0
+    net = hf.Network([[slopes]], [[0.1]])
+    worse = people[people["missed_payments"] > 1].head(2)
+    advice = hf.explain(net, worse, target=1, generator=hf.MCE(), space=space)
+    assert "advice: advice changes missed_payments" in unsigned({"advice": advice}, tmp_path)
 
 
 def test_indented_code_and_unknown_languages_are_found():

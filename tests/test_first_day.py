@@ -261,7 +261,8 @@ def test_a_german_letter_has_no_english_words_and_no_codes(errand: Errand) -> No
 
 
 def test_the_shell_says_what_it_did(in_shell: Errand) -> None:
-    assert "Free to change either way: checking, purpose, savings, other_debtors" in in_shell.said
+    left = "checking, purpose, savings, other_debtors"
+    assert f'Left free, please decide ("actionability"): {left}' in in_shell.said
     assert (
         "at most 1 in 10 of such promises is expected to be broken by the next model"
         in in_shell.said

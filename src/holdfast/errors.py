@@ -8,6 +8,7 @@ __all__ = [
     "HoldfastWarning",
     "InvalidInputError",
     "MissingExtraError",
+    "UndecidedColumnWarning",
     "UnsupportedModelError",
     "UntrustedFileError",
 ]
@@ -19,6 +20,10 @@ class HoldfastError(Exception):
 
 class HoldfastWarning(UserWarning):
     """Something that was asked for and done, and may not be what was meant."""
+
+
+class UndecidedColumnWarning(HoldfastWarning):
+    """Advice changes a column, and the space does not state how people may change it."""
 
 
 class InvalidInputError(HoldfastError, ValueError):

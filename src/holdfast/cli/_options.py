@@ -268,6 +268,12 @@ class Constraints:
     decreasing: Annotated[Texts, "COLUMN", "A column that can only go down; may be repeated."] = (
         None
     )
+    free: Annotated[Texts, "COLUMN", "A column that may change any way; may be repeated."] = None
+    max_change: Annotated[
+        Texts,
+        "COLUMN=SHARE",
+        "Largest change, as a share of the own value: 0.4, or DOWN:UP as 0:0.4; may be repeated.",
+    ] = None
     order: Annotated[
         Texts,
         "COLUMN=LABEL,LABEL,...",
@@ -315,7 +321,15 @@ class Constraints:
             column: _number(text, "--step")
             for column, text in _pairs(self.step, "--step COLUMN=NUMBER")
         }
+        shares = {
+            column: tuple(
+                _number(end, "--max-change") if end else None
+                for end in (text.split(":", 1) if ":" in text else (text, text))
+            )
+            for column, text in _pairs(self.max_change, "--max-change COLUMN=SHARE")
+        }
         given: Any = {"ordinal": ordered, "allowed": allowed, "ranges": ranges, "steps": steps}
+        given |= {"max_change": shares, "free": self.free or ()}
         own = space.constrained(
             immutable=self.immutable or (), increasing=self.increasing or (), decreasing=self.decreasing or (),
             fillable=self.fillable or (), rules=(*space.rules, *(self.rule or ())), **given,

@@ -1,8 +1,9 @@
-"""The command ``schema``: what the columns of a table are and how a model reads them, as a file to be edited."""
+"""The command ``schema``: a file about the columns of a table, for people to edit."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,47 +16,52 @@ from holdfast.cli._options import FILE, MODELS, Constraints, DataFile, Reading, 
 from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction
+from holdfast.features._kinds import Name
 from holdfast.features._schema import schema_document
 from holdfast.generators._reading import find_space
 from holdfast.importers import Model
+
+_WAYS = (Direction.IMMUTABLE, Direction.INCREASING, Direction.DECREASING)
 
 
 @command
 def schema(
     data: DataFile,
-    out: Annotated[Path, "Where the schema goes, as JSON: edit it, and give it to --schema."],
+    out: Annotated[Path, "The schema file to write (JSON). Edit it, then pass it as --schema."],
     limits: Constraints,
     reading: Reading,
     *,
     model: Annotated[
         Path | None,
         FILE,
-        f"The classifier, whose preprocessing says how it reads the columns: {MODELS}",
+        f"The classifier; its preprocessing sets how columns are read: {MODELS}",
     ] = None,
     label: Annotated[
         str | None,
         "COLUMN",
-        "The column with the classes, which nobody reads.",
+        "The column with the classes; the model does not read it.",
     ] = None,
     scale: Annotated[
         str,
         "none|minmax|standard",
-        "Without preprocessing in the model: what is done to numbers before it reads them.",
+        "Scaling of numbers, for a model without preprocessing of its own.",
     ] = "none",
     protected: Annotated[
         Texts,
         "COLUMN",
-        "A protected attribute, which no advice changes, whether the model reads it or not; repeat it.",
+        "A protected attribute: no advice changes it. The model may read it or not. May be repeated.",
     ] = None,
-    overwrite: Annotated[
-        bool, "Replace the file at --out, with all that was edited in it."
-    ] = False,
+    overwrite: Annotated[bool, "Replace the file at --out; edits in it are lost."] = False,
 ) -> None:
-    """What each column is, how the model reads it and what a person can change, as a file to be edited."""
+    """Write a schema file: the kind of each column, how the model reads it, and how a person can change it.
+
+    Directions are proposed from the names of columns: age is immutable, debt goes down. Check them, and decide the
+    columns that the file calls undecided.
+    """
     tables.check_output(out, table=False)
     if out.exists() and not overwrite:
         raise InvalidInputError(
-            f"--out: {out} is there already, and may have been edited; --overwrite replaces it"
+            f"--out: {out} exists and may have been edited; add --overwrite to replace it"
         )
     frame = reading.table_in(data)
     if label is not None:
@@ -64,9 +70,13 @@ def schema(
     space = limits.over(_space(frame, loaded, scale), frame)
     others = [str(name) for name in frame.columns if name not in space.names]
     if unknown := [name for name in protected or () if name not in frame.columns]:
-        raise InvalidInputError(f"--protected: expected columns of the table, got {unknown[0]!r}")
+        raise InvalidInputError(
+            f"--protected: the table has no column {unknown[0]!r}; it has {list(frame.columns)}"
+        )
     own = [name for name in protected or () if name in space.names]
     space = space.constrained(protected=protected or (), immutable=own)
+    proposed = space.proposed
+    space = space.with_proposals()
     document = schema_document(
         space.features,
         space.rules,
@@ -76,11 +86,11 @@ def schema(
         auxiliary=others,
     )
     write_text(_text(document), out)
-    _show(space, others, out)
+    _show(space, proposed, others, out)
 
 
 def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureSpace:
-    """As the model's preprocessing reads the table; where it has none, column by column."""
+    """The space of the model's preprocessing; without preprocessing, each column by itself."""
     if loaded is not None and loaded.preprocess is not None:
         return find_space(loaded, frame, None, frame)
     names = [
@@ -92,7 +102,7 @@ def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureS
 
 
 def _text(document: Document) -> str:
-    """JSON with a line for each thing that is said of a column."""
+    """JSON with a line for each entry of a column."""
 
     def listed(entries: Document, indent: str) -> str:
         lines = (
@@ -106,18 +116,21 @@ def _text(document: Document) -> str:
     return f'{head[:-2]},\n "columns": [\n  {columns}\n ]\n}}\n'
 
 
-def _show(space: hf.FeatureSpace, others: list[str], out: Path) -> None:
+def _show(
+    space: hf.FeatureSpace, proposed: Mapping[Name, str], others: list[str], out: Path
+) -> None:
     labelled = sum(feature.labelled for feature in space.features)
     gaps = [str(feature.name) for feature in space.features if feature.missing]
     say(
         f"{len(space):,} columns, {labelled:,} of them with labels; the model has {space.n_variables} variables."
     )
     if gaps:
-        say(f"These may be missing: {', '.join(gaps)}.")
+        say(f"Columns with missing values: {', '.join(gaps)}.")
     if others:
         say(f"The model does not read: {', '.join(others)}.")
-    free = [str(feature.name) for feature in space.features if feature.direction is Direction.FREE]
-    say(
-        f"Free to change either way: {', '.join(free) or 'nothing'}; edit actionability, see help there."
-    )
+    for way in _WAYS:
+        if names := [str(name) for name, one in proposed.items() if one == way]:
+            say(f"Proposed {way}, from the names: {', '.join(names)}.")
+    if space.unstated:
+        say(f'Left free, please decide ("actionability"): {", ".join(map(str, space.unstated))}.')
     say(f"schema: {out}")

@@ -21,6 +21,7 @@ _OPTIONS = {
     "ordinal": "--order",
     "ranges": "--range",
     "steps": "--step",
+    "max_change": "--max-change",
     "rules": "--rule",
     "names": "--name",
     "path": "--out",
@@ -63,6 +64,9 @@ _PHRASES: dict[str, str | Callable[[re.Match[str]], str]] = {
         "`holdfast delta` the models"
     ),
     r"RNCE\(X\) and Closest\(plausible=X\) keep to rows": "--method rnce keeps to rows",
+    r"Pass a direction for each column to the space; free=.* confirms that any change is possible": (
+        'Edit "actionability" of these columns in the schema; "mutable" confirms that any change is possible'
+    ),
     r"pass retrain=, a function .*": "retrain it yourself and give `holdfast delta` the models",
 }
 _ARGUMENT = re.compile(r"^(\w+)(\[[^]]*\])?(?= \(|: )")

@@ -1,7 +1,7 @@
 """A made-up table of loan applicants: ours, seeded, and free to ship.
 
-Nobody in it exists. The recipe is the docstring of `make_loans`; the numbers in it are chosen to look like a lender's
-table, not fitted to one, so nothing can be learned from it about real people.
+Every person in it is made up. The numbers of the recipe are chosen to look like a lender's table. They are fitted to no
+real table, so they say nothing about real people.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ EMPLOYMENT = ("permanent", "temporary", "self-employed", "unemployed", "retired"
 HOUSING = ("owner", "mortgage", "rent", "with family")
 LABEL = "accepted"
 CATEGORICAL = ("employment", "housing")
+# Columns that no advice should change: the past, age, household and employment.
+FIXED = ("age", "dependants", "missed_payments", "months_of_history", "employment", "housing")
 
 _INCOME_OF_EMPLOYMENT = {
     "permanent": 0.0,
@@ -43,7 +45,7 @@ def make_loans(n: int = 4000, seed: int = 0) -> pd.DataFrame:
     Parameters
     ----------
     n
-        How many applicants.
+        Number of applicants.
     seed
         The same seed gives the same table.
 
@@ -68,15 +70,32 @@ def make_loans(n: int = 4000, seed: int = 0) -> pd.DataFrame:
 
     Notes
     -----
-    The recipe, in order: *age* is a stretched beta variable on 19-80, and each applicant has a hidden *prudence*,
-    standard normal. *employment* is drawn by age (retirement from the sixties on, more temporary work below thirty).
-    *income* is log-normal around a level that rises to the age of fifty and depends on employment. *housing* is drawn
-    by age and income. *dependants* is Poisson, most in the thirties and forties. *debt* and *savings* are log-normal
-    multiples of income, pulled apart by prudence; one in seven has no savings at all. *card_utilisation* is a logistic
-    function of debt over income and prudence, *missed_payments* is Poisson with a rate that grows with utilisation,
-    and *months_of_history* is a random share of the months since the age of eighteen. The decision compares a score
-    of all of these (debt burden, utilisation, missed payments, history, savings, income per head, employment, housing;
-    **not** age) plus logistic noise with its median, so that about half are accepted.
+    A schema that a lender can sign fixes the past, age, household and employment::
+
+        space = holdfast.FeatureSpace.from_frame(
+            X,
+            immutable=["age", "dependants", "missed_payments", "months_of_history", "employment", "housing"],
+            increasing=["income", "savings"],
+            decreasing=["debt", "card_utilisation"],
+            max_change={"income": 0.4},
+            steps={"income": 250, "debt": 100, "savings": 50},
+        )
+
+    The recipe, in order:
+
+    - *age* is a stretched beta variable on 19-80. Each applicant has a hidden *prudence*, standard normal.
+    - *employment* is drawn by age: retirement from the sixties on, more temporary work below thirty.
+    - *income* is log-normal. Its level rises to the age of fifty and depends on employment.
+    - *housing* is drawn by age and income.
+    - *dependants* is Poisson, most in the thirties and forties.
+    - *debt* and *savings* are log-normal multiples of income, pulled apart by prudence; one in seven has no savings.
+    - *card_utilisation* is a logistic function of prudence and of debt over income.
+    - *missed_payments* is Poisson; its rate grows with card utilisation.
+    - *months_of_history* is a random share of the months since the age of eighteen.
+
+    The decision adds logistic noise to a score of debt burden, card utilisation, missed payments, history, savings,
+    income per head, employment and housing, **not** of age. It compares the sum with the median score, so that about
+    half of the applicants are accepted.
 
     Examples
     --------
@@ -87,7 +106,7 @@ def make_loans(n: int = 4000, seed: int = 0) -> pd.DataFrame:
     ['mortgage', 'owner', 'rent', 'with family']
     """
     if n < 1:
-        raise InvalidInputError(f"expected n >= 1 applicants, got {n}")
+        raise InvalidInputError(f"n: expected at least 1 applicant, got {n}")
     loans = _applicants(n, np.random.default_rng(seed))
     loans.index = pd.RangeIndex(1, n + 1, name="applicant")
     return loans

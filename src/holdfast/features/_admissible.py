@@ -1,9 +1,9 @@
 """Which values a column may take for one person, and the nearest of them to what a search would like.
 
-    { the factual's own value }  ∪  (grid ∩ range ∩ the allowed direction)
+    { the factual's own value }  ∪  (grid ∩ range ∩ the allowed direction ∩ the largest change)
 
-A value that does not change is always allowed, also one outside the range or off the grid: nobody is told that what
-they are is impossible. A value that changes has to land in the range and on the grid.
+A value that does not change is always allowed, also one outside the range or off the grid. A value that changes has to
+be in the range, on the grid and within the largest change.
 """
 
 from __future__ import annotations
@@ -13,11 +13,18 @@ import numpy as np
 from holdfast._network import Bools, Floats, Ints, Pair
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Direction
+from holdfast.features._limits import share_limits
 from holdfast.features._scaling import hold, hold_down
+
+_EPSILON = float(np.finfo(np.float64).eps)
+_NUDGES = 14
 
 
 def reach(feature: Feature, own: Floats | None, n_rows: int) -> Pair:
-    """The least and the largest value a change can lead to; low > high where there is none."""
+    """The least and the largest value a change can lead to; low > high where there is none.
+
+    Without an own value, as where a missing one is filled in, neither direction nor largest change limits it.
+    """
     low = np.full(n_rows, feature.lower)
     high = np.full(n_rows, feature.upper)
     if own is not None:
@@ -27,10 +34,47 @@ def reach(feature: Feature, own: Floats | None, n_rows: int) -> Pair:
             low = np.maximum(low, own)
         elif feature.direction is Direction.DECREASING:
             high = np.minimum(high, own)
+        if feature.max_change:
+            least, most = _within_limits(feature, own)
+            low, high = np.maximum(low, least), np.minimum(high, most)
     if feature.grid is not None:
         low = feature.grid.value(feature.grid.ceil(low))
         high = feature.grid.value(feature.grid.floor(high))
     return low, high
+
+
+def _within_limits(feature: Feature, own: Floats) -> Pair:
+    """The least and the largest number within the largest change, as the column holds them.
+
+    A number off the grid comes back from the model's variable as the shortest decimal with the same encoding. So each
+    end is moved inward until it comes back as itself: then every number whose encoding lies between those of the ends
+    comes back within the limits.
+    """
+    values, places = np.unique(own, return_inverse=True)
+    places = places.reshape(own.shape)
+    ends = []
+    for side, limit in zip((-1.0, 1.0), share_limits(feature.max_change, values), strict=True):
+        end = side * hold_down(side * limit, feature.precision)
+        inside = np.flatnonzero((end >= feature.lower) & (end <= feature.upper) & np.isfinite(end))
+        if inside.size and feature.grid is None and not feature.listed:
+            end[inside] = _settled_end(feature, end[inside], side)
+        ends.append(end[places])
+    return ends[0], ends[1]
+
+
+def _settled_end(feature: Feature, limit: Floats, side: float) -> Floats:
+    """For each limit, the furthest number up to it that decodes to itself; infinitely far inward where none is near."""
+    end = limit.copy()
+    ulp = _EPSILON * feature.scaling.magnitude(feature.scaling.apply(limit))
+    for nudge in range(_NUDGES):
+        back = feature.decode_known(feature.encode(end)[:, : len(feature.variables)])
+        beyond = side * back > side * limit
+        end = np.where(beyond, end, back)
+        if not beyond.any():
+            return end
+        further = side * hold_down(side * (limit - side * ulp * 2.0**nudge), feature.precision)
+        end = np.where(beyond, further, end)
+    return np.where(beyond, -side * np.inf, end)
 
 
 def nearest(feature: Feature, block: Floats, own: Floats | None) -> Floats:

@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastWarning, InvalidInputError
 from holdfast.features._codec import Rows, differs
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Direction
+from holdfast.features._limits import limit_words, share_limits
 from holdfast.features._rules import RuleTerms
 
 Broken = tuple[Bools, Callable[[int], str]]
@@ -91,6 +92,10 @@ def _broken_in_column(feature: Feature, numbers: Floats, own: Floats) -> Iterato
         return
     outside = changed & ((numbers < feature.lower) | (numbers > feature.upper))
     yield outside, "has the range [{}, {}]", (feature.lower, feature.upper)
+    if feature.max_change:
+        least, most = share_limits(feature.max_change, own)
+        beyond = changed & ((numbers < least) | (numbers > most))
+        yield beyond, f"may change by {limit_words(feature.max_change)} of its value", ()
     if feature.grid is not None:
         nearest = feature.grid.value(feature.grid.nearest(numbers))
         yield changed & (nearest != numbers), "has steps of {}", (feature.step or 1.0,)

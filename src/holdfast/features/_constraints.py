@@ -1,4 +1,4 @@
-"""What a person can change, laid over the columns: directions, ranges, steps, cost weights, moves; and what is said.
+"""Constraints on a table's columns: directions, ranges, steps, largest changes, moves, cost weights; and notes.
 
 Every way to a `FeatureSpace` and `FeatureSpace.constrained` take these keywords, and all of them end here.
 """
@@ -15,6 +15,7 @@ from holdfast._given import given_number
 from holdfast.errors import InvalidInputError
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Direction, Kind, Label, Name, Ranks
+from holdfast.features._limits import Shares, limit_words, read_shares
 from holdfast.features._rules import Rule
 from holdfast.features._scaling import hold_inward
 
@@ -33,6 +34,7 @@ class FeatureConstraints(TypedDict, total=False):
     allowed: Mapping[Name, Iterable[tuple[Label, Label]] | None]
     ranges: Mapping[Name, tuple[float | None, float | None]]
     steps: Mapping[Name, float]
+    max_change: Mapping[Name, float | tuple[float | None, float | None] | None]
     costs: Mapping[Name, float]
     units: Mapping[Name, str]
     rules: Iterable[str | Rule] | str | None
@@ -71,15 +73,16 @@ def refuse_unknown(named: Iterable[Name], known: Sequence[Name], argument: str) 
 
 
 def named_once(groups: Mapping[str, Names], known: Sequence[Name]) -> dict[Name, str]:
-    """For each column that is named, in which argument; none may be named in two, which would contradict each other."""
+    """The argument that names each column; a column in two of them is refused."""
     claimed: dict[Name, str] = {}
     for argument, given in groups.items():
         named = as_names(given, argument)
         refuse_unknown(named, known, argument)
         for name in named:
             if claimed.setdefault(name, argument) != argument:
+                first = claimed[name]
                 raise InvalidInputError(
-                    f"expected each column in one of {list(groups)}, got {name!r} in two"
+                    f"{name!r} is in both {first}= and {argument}=; keep it in one"
                 )
     return claimed
 
@@ -89,7 +92,7 @@ def constrain(
     given: FeatureConstraints,
     ordinal: Ranks = NOTHING,
 ) -> tuple[Feature, ...]:
-    """The same features with these constraints; whatever is not named stays as it is."""
+    """The same features with these constraints; columns that are not named stay as they are."""
     unknown = given.keys() - FeatureConstraints.__annotations__.keys()
     if unknown:
         raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
@@ -116,8 +119,29 @@ def constrain(
         for argument, mapping in values.items():
             if name in mapping:
                 changes |= _CHANGES[argument](feature, mapping[name], f"{argument}[{name!r}]")
-        result.append(replace(feature, **changes))
+        feature = replace(feature, **changes)
+        refuse_standstill(feature)
+        result.append(feature)
     return tuple(result)
+
+
+def refuse_standstill(feature: Feature) -> None:
+    """An error for a largest change that leaves a column's only direction no room: most likely (up, down)."""
+    ways = {Direction.DECREASING: 0, Direction.INCREASING: 1}
+    if feature.max_change and feature.direction in ways:
+        way = ways[feature.direction]
+        if feature.max_change[way] == 0.0 and feature.max_change[1 - way] != 0.0:
+            raise InvalidInputError(
+                f"max_change[{feature.name!r}]: {limit_words(feature.max_change)} leaves a column that is "
+                f"{feature.direction} no room; the pair is (down, up)"
+            )
+
+
+def stated_columns(given: FeatureConstraints) -> set[Name]:
+    """The columns for which these keywords state a direction, or the possible moves."""
+    ways: dict[str, Names] = {way: given.get(way, ()) for way in Direction}  # type: ignore[misc]
+    names = {name for argument, way in ways.items() for name in as_names(way, argument)}
+    return names | {*given.get("allowed", NOTHING)}
 
 
 def in_order(feature: Feature, order: Sequence[Label]) -> Feature:
@@ -187,10 +211,22 @@ _CHANGES: dict[str, Callable[[Feature, Any, str], dict[str, Any]]] = {
     "steps": lambda feature, given, argument: {
         "step": _number(given, _of_numbers(feature, argument))
     },
+    "max_change": lambda feature, given, argument: {
+        "max_change": _shares(feature, given, argument)
+    },
     "costs": lambda feature, given, argument: {"cost": _number(given, argument)},
     "units": lambda feature, given, argument: {"unit": str(given)},
     "allowed": _allowed,
 }
+
+
+def _shares(feature: Feature, given: Any, argument: str) -> Shares:
+    if feature.labelled or feature.kind is Kind.ORDINAL:
+        way = f"allowed={{{feature.name!r}: ...}}" if feature.labelled else "ranges= or steps="
+        raise InvalidInputError(
+            f"{argument}: the column is {feature.kind}, and only a number has shares; limit it with {way}"
+        )
+    return read_shares(given, argument)
 
 
 def _of_numbers(feature: Feature, argument: str) -> str:

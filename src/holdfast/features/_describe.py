@@ -11,6 +11,7 @@ import pandas as pd
 from holdfast._network import Floats
 from holdfast.features._feature import Feature
 from holdfast.features._kinds import Kind
+from holdfast.features._limits import limit_words
 from holdfast.features._notes import Notes
 
 PERCENT = ("percent", "%")
@@ -55,7 +56,7 @@ def unit_after(feature: Feature, notes: Notes) -> str:
 
 
 def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFrame:
-    """One row per feature: kind, range, step, direction, categories, cost, unit, variables."""
+    """One row per feature: kind, range, step, direction, largest change, categories, cost, unit, variables."""
     shown = [
         "kind",
         "lower",
@@ -73,6 +74,11 @@ def overview(features: Sequence[Feature], variables: Sequence[str]) -> pd.DataFr
     )
     frame.loc[[feature.labelled for feature in features], ["lower", "upper"]] = np.nan
     frame["categories"] = [", ".join(map(str, labels)) for labels in frame["categories"]]
+    if any(feature.max_change for feature in features):
+        limits = [
+            limit_words(feature.max_change) if feature.max_change else "" for feature in features
+        ]
+        frame.insert(shown.index("direction") + 1, "max_change", limits)
     frame["variables"] = [", ".join(variables[i] for i in places) for places in frame["variables"]]
     return frame.astype(
         {"kind": str, "direction": str, "lower": float, "upper": float, "step": float}

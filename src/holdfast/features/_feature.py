@@ -19,6 +19,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.features._columns import Storage, column_codes, column_numbers, refuse_truth
 from holdfast.features._grid import Grid
 from holdfast.features._kinds import Direction, Kind, Label, Name
+from holdfast.features._limits import read_shares
 from holdfast.features._scaling import Scaling, hold
 
 _LABELLED_ONLY = (Kind.CATEGORICAL, Kind.BINARY)
@@ -42,6 +43,9 @@ class Feature:
         Changed values are multiples of it: 250 for "income in 250s". Integer columns have 1 unless told otherwise.
     direction
         Which way the value may move.
+    max_change
+        The largest change down and up, as shares of the person's own value: (0.0, 0.4) allows up to 40% more. None in
+        its place sets no limit that way; the empty tuple sets none at all.
     categories
         The labels in the order of their codes; empty for a numeric column.
     one_hot
@@ -80,6 +84,7 @@ class Feature:
     variables: tuple[int, ...]
     step: float | None = None
     direction: Direction = Direction.FREE
+    max_change: tuple[float | None, ...] = ()
     categories: tuple[Label, ...] = ()
     one_hot: bool = False
     cells: tuple[int, ...] = ()
@@ -109,6 +114,14 @@ class Feature:
             (0.0 <= self.cost < math.inf, f"a cost weight >= 0, got {self.cost}"),
             (0.0 < self.span < math.inf, f"a range > 0 as the unit of cost, got {self.span}"),
             (self.step is None or 0.0 < self.step < math.inf, f"a step > 0, got {self.step}"),
+            (
+                not self.max_change
+                or (
+                    self.max_change == read_shares(self.max_change, "max_change")
+                    and not (self.labelled or self.kind is Kind.ORDINAL)
+                ),
+                f"no max_change for a {self.kind} column, got {self.max_change}",
+            ),
             (whole, f"a whole step for whole numbers, got {self.step}"),
             (
                 len(self.values) in (0, self.n_codes),
@@ -241,7 +254,9 @@ class Feature:
     @cached_property
     def free(self) -> Feature:
         """The same column without limits on who may move where; its range and its grid stay."""
-        return replace(self, direction=Direction.FREE, allowed=None, fillable=bool(self.missing))
+        return replace(
+            self, direction=Direction.FREE, max_change=(), allowed=None, fillable=bool(self.missing)
+        )
 
     @cached_property
     def listed(self) -> bool:

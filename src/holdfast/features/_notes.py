@@ -7,8 +7,8 @@ certificates and ledgers name it by (`holdfast.checker.space_sha256`): a label a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from holdfast._files import Document, Facts
@@ -37,7 +37,9 @@ class Notes:
     protected
         The protected columns.
     said
-        By column, as it stands in a file: "label", "words" (of its values and of its unit) and "reason".
+        By column, as written in a file: "label", "words" (of its values and of its unit) and "reason".
+    undecided
+        The columns for which no direction was stated: a guess that people may change them any way.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Notes:
 
     protected: tuple[Name, ...] = ()
     said: Mapping[Name, Facts] = field(default_factory=dict, hash=False)
+    undecided: tuple[Name, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(
@@ -81,8 +84,9 @@ class Notes:
 
     @classmethod
     def from_list(cls, entries: Iterable[Facts]) -> Notes:
-        """Notes from entries with a "name" and perhaps "protected", "label", "words" and "reason", checked."""
+        """Notes from entries with a "name" and perhaps "protected", "label", "words", "reason", "undecided"."""
         protected: list[Name] = []
+        undecided: list[Name] = []
         said: dict[Name, Document] = {}
         for entry in entries:
             name = entry["name"]
@@ -94,6 +98,7 @@ class Notes:
             if flag and (isinstance(name, bool) or not isinstance(name, str | int)):
                 raise InvalidInputError(f"protected: expected column names, got {name!r}")
             protected += [name] if flag else []
+            undecided += [name] if entry.get("undecided") is True else []
             about: Document = {}
             if "label" in entry:
                 about["label"] = _text(entry["label"], f"labels[{name!r}]")
@@ -105,7 +110,7 @@ class Notes:
             if "reason" in entry:
                 about["reason"] = _reason(entry["reason"], f"reasons[{name!r}]")
             said |= {name: about} if about else {}
-        return cls(tuple(protected), said)
+        return cls(tuple(protected), said, tuple(undecided))
 
     def to_list(self) -> list[Document]:
         """One JSON-able entry for each column that something is said about."""
@@ -114,6 +119,8 @@ class Notes:
         }
         for name, about in self.said.items():
             entries[name] = {"name": name, **entries.get(name, {}), **about}
+        for name in self.undecided:
+            entries[name] = {"name": name, **entries.get(name, {}), "undecided": True}
         return list(entries.values())
 
     def updated(self, other: Notes) -> Notes:
@@ -123,7 +130,13 @@ class Notes:
             own = said.setdefault(name, {})
             words = {**own.get("words", {}), **about.get("words", {})}
             own |= {**about, **({"words": words} if words else {})}
-        return Notes(tuple(dict.fromkeys((*self.protected, *other.protected))), said)
+        protected = tuple(dict.fromkeys((*self.protected, *other.protected)))
+        return Notes(protected, said, self.undecided)
+
+    def decided(self, names: Collection[Name]) -> Notes:
+        """These notes, once a direction was stated for these columns."""
+        left = tuple(name for name in self.undecided if name not in names)
+        return replace(self, undecided=left)
 
     def check(self, features: Iterable[Feature]) -> None:
         """Refuse words for values that a column does not have, and the same words for two columns or two values."""
@@ -166,7 +179,7 @@ class Notes:
         )
 
     def __bool__(self) -> bool:
-        return bool(self.protected or self.said)
+        return bool(self.protected or self.said or self.undecided)
 
 
 def _spoken(text: Text, language: str) -> str:

@@ -197,7 +197,8 @@ def hold_down(values: Floats, precision: str) -> Floats:
     """The largest value, as float64, up to each of these that a column of this precision can hold."""
     if precision == "integer":
         return np.floor(values)
-    short = values.astype(np.dtype(precision))
+    with np.errstate(over="ignore"):
+        short = values.astype(np.dtype(precision))
     return np.where(short <= values, short, np.nextafter(short, short.dtype.type(-np.inf))).astype(
         np.float64
     )

@@ -33,11 +33,14 @@ from holdfast.features._serial import feature_from_dict, feature_to_dict
 
 ACTIONABILITY = ("schema", "carla", "free")
 KINDS = ("schema", "carla")
+_UNDECIDED = "undecided"
 _DIRECTIONS = {
     "mutable": Direction.FREE,
     "immutable": Direction.IMMUTABLE,
     "increase_only": Direction.INCREASING,
     "decrease_only": Direction.DECREASING,
+    # Free, until a person has decided.
+    _UNDECIDED: Direction.FREE,
 }
 # What a person may edit stands beside the encoding of a column, not in it.
 _EDITED = (
@@ -47,22 +50,24 @@ _EDITED = (
     "upper",
     "step",
     "direction",
+    "max_change",
     "allowed",
     "fillable",
     "cost",
     "unit",
 )
 _HELP = {
-    "actionability": f"what a person can do: {', '.join(_DIRECTIONS)}",
-    "min, max, step": "the least and the largest value that a change may lead to; changed values are multiples of step",
-    "ordered": "true: the categories stand from low to high, in the order of this file, and may go up or down",
-    "allowed": 'the moves that are possible, [["temporary", "permanent"], ...]; without it, every one',
+    "actionability": f"how a person can change it: {', '.join(_DIRECTIONS)} (= mutable, with a warning)",
+    "min, max, step": "range of changed values; changed values are multiples of step",
+    "max_change": "largest change as a share of the own value: 0.4, or [down, up] such as [0, 0.4]",
+    "ordered": "true: the categories are listed from low to high, and may go up or down",
+    "allowed": 'possible moves, [["temporary", "permanent"], ...]; by default every move',
     "fillable": "true: a person whose value is missing can state it",
-    "cost, unit": "what a change over the whole range costs, 1 for each column at first; what numbers are counted in",
-    "label, words": 'what people call the column and its values: {"en": "housing", "de": "Wohnen"}, {"A151": "rented"}',
+    "cost, unit": "cost of a change over the whole range, by default 1; unit of the numbers",
+    "label, words": 'names for people: {"en": "housing", "de": "Wohnen"}, values {"A151": "rented"}',
     "protected, reason": 'true: never named to a person; {"code": "38", "text": "Cards used too much"}',
     "rules": 'linear rules between columns: ["debt <= 2 * income"]',
-    "encoding": "how the model sees the column: leave it as it is",
+    "encoding": "how the model reads the column: do not edit",
 }
 
 
@@ -127,8 +132,11 @@ class Schema:
 
     @property
     def notes(self) -> Notes:
-        """Which columns are protected, what people call them, and their adverse-action reasons."""
-        return Notes.from_list(self.columns)
+        """Protected columns, the names people use, adverse-action reasons, and undecided columns."""
+        return Notes.from_list(
+            {**column, _UNDECIDED: column.get("actionability") == _UNDECIDED}
+            for column in self.columns
+        )
 
     def features(
         self, *, actionability: str = "schema", kinds: str = "schema"
@@ -195,6 +203,11 @@ def schema_document(
     """What goes into a schema file that people can edit: the columns of a space, each with its encoding, and others."""
     said = {entry["name"]: entry for entry in notes.to_list()}
     columns = [_column(feature) for feature in features]
+    for column in columns:
+        undecided = said.get(column["name"], {}).pop(_UNDECIDED, False)
+        stated = 0.0 in column.get("max_change", ())
+        if undecided and not stated and column["actionability"] == "mutable":
+            column["actionability"] = _UNDECIDED
     columns += [{"name": other, "role": "auxiliary"} for other in auxiliary]
     label = {} if target is None else {"target": {"column": target}}
     return {
@@ -220,6 +233,8 @@ def _column(feature: Feature) -> Document:
     column["actionability"] = next(
         word for word, way in _DIRECTIONS.items() if way is feature.direction
     )
+    if feature.max_change:
+        column["max_change"] = list(feature.max_change)
     if feature.allowed is not None:
         column["allowed"] = [
             [feature.categories[place] for place in pair] for pair in feature.allowed
@@ -270,6 +285,8 @@ def _feature(column: Facts, actionability: str, kinds: str) -> Feature:
     limits: FeatureConstraints = {"fillable": [name] if column.get("fillable", False) else []}
     if "allowed" in column:
         limits["allowed"] = {name: column["allowed"]}
+    if "max_change" in column:
+        limits["max_change"] = {name: column["max_change"]}
     if "cost" in column:
         limits["costs"] = {name: column["cost"]}
     if feature.variables and "min" in column:

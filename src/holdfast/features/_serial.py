@@ -23,6 +23,7 @@ def feature_to_dict(feature: Feature) -> Document:
     usual = tuple(range(len(feature.variables) - feature.n_codes, len(feature.variables)))
     # What most columns do not have is left out.
     absent: Document = {"values": (), "edges": (), "allowed": None, "missing": (), "span": 1.0}
+    absent |= {"max_change": ()}
     absent |= {"cells": usual if feature.one_hot else ()}
     absent |= {} if feature.missing else {"flags": (), "fillable": False}
     entry = {one.name: getattr(feature, one.name) for one in fields(feature)}

@@ -37,12 +37,14 @@ from holdfast.features._constraints import (
     Names,
     constrain,
     refuse_unknown,
+    stated_columns,
 )
 from holdfast.features._feature import Feature
 from holdfast.features._grid import VariableGrid
 from holdfast.features._kinds import Direction, Name, Ranks
 from holdfast.features._notes import Notes, ReasonCode
 from holdfast.features._pipeline import features_from_pipeline
+from holdfast.features._proposals import proposal_for
 from holdfast.features._repair import repair
 from holdfast.features._rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features._schema import Schema
@@ -121,6 +123,7 @@ class FeatureSpace(Shown):
         scale: str = "minmax",
         encoding: Encoding = "onehot",
         missing: Mapping[Name, Any] | Names = (),
+        propose: bool = False,
         **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
         """A space from a table of people.
@@ -144,13 +147,17 @@ class FeatureSpace(Shown):
         missing
             Columns that may have no value, or what to fill in for the model where they have none (the median unless
             said otherwise); a variable of its own tells the model that it is so.
+        propose
+            Take the directions of `proposed` for columns whose direction is not stated: age, past events, household and
+            employment are immutable, debt goes down, income goes up. Check them with `to_frame`.
         **constraints
-            Those of `constrained`; ranges that are given are also what "minmax" scales by, and the unit of cost.
+            Those of `constrained`. The ranges given here are also what "minmax" scales by, and the unit of cost.
         """
         kinds: dict[str, Orders] = {"categorical": categorical, "integer": integer}
         kinds |= {"ordinal": ordinal, "binary": binary, "continuous": continuous}
         features = features_from_frame(frame, kinds, missing, scale, encoding, constraints)
-        return cls(features)._noted(constraints, frame.columns)._remarked(frame)
+        space = cls(features, (), _undecided(features))._noted(constraints, frame.columns)
+        return (space.with_proposals() if propose else space)._remarked(frame)
 
     @classmethod
     def from_schema(
@@ -186,7 +193,10 @@ class FeatureSpace(Shown):
         schema = path if isinstance(path, Schema) else Schema.load(path)
         features = schema.encoded(actionability, kinds, scale, encoding, ordinal, constraints)
         constraints["rules"] = (*schema.rules, *parse_rules(constraints.get("rules") or ()))
-        return cls(features, (), schema.notes)._noted(
+        notes = schema.notes
+        if actionability != "schema":
+            notes = notes.decided(notes.undecided)
+        return cls(features, (), notes)._noted(
             constraints, (column["name"] for column in schema.columns)
         )
 
@@ -200,6 +210,7 @@ class FeatureSpace(Shown):
         ordinal: Orders = NOTHING,
         binary: Names = (),
         continuous: Names = (),
+        propose: bool = False,
         **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
         """A space whose encoding is that of fitted scikit-learn preprocessing, bit for bit on `frame`.
@@ -223,7 +234,8 @@ class FeatureSpace(Shown):
                 "model itself reads, or that are to stay gaps, there is FeatureSpace.from_frame(X, missing=[...])"
             )
         features, expected = features_from_pipeline(pipeline, frame, kinds, constraints)
-        space = cls(features)._noted(constraints, frame.columns)
+        space = cls(features, (), _undecided(features))._noted(constraints, frame.columns)
+        space = space.with_proposals() if propose else space
         wrong = (space.encode(frame) != expected).any(axis=0)
         if wrong.any():
             names = [name for name, bad in zip(space.variables, wrong, strict=True) if bad]
@@ -254,6 +266,10 @@ class FeatureSpace(Shown):
             ``{"income": (0, 9000)}``; None keeps the end that it has, at first the least or largest value in the table.
         steps
             ``{"income": 250}``: changed values are multiples of 250.
+        max_change
+            ``{"income": 0.4}``: the largest change of a number, as a share of the person's own value. A pair is
+            (down, up): ``{"income": (0, 0.4)}``; None removes a limit. The range and the steps apply too. A value of 0
+            cannot change; a missing value that is filled in has no limit.
         costs
             Weights in `cost_l1`: the cost of a change over a column's whole range, 1 where not given.
         rules
@@ -286,8 +302,15 @@ class FeatureSpace(Shown):
         return FeatureSpace(
             self.features,
             self.rules if rules is None else parse_rules(rules),
-            self.notes.updated(notes),
+            self.notes.updated(notes).decided(stated_columns(given)),
         )
+
+    def with_proposals(self) -> FeatureSpace:
+        """The same space with the directions that names suggest, where none is stated."""
+        ways: dict[str, list[Name]] = {}
+        for name, way in self.proposed.items():
+            ways.setdefault(way, []).append(name)
+        return self.constrained(**ways)  # type: ignore[arg-type]
 
     def _remarked(self, frame: pd.DataFrame) -> FeatureSpace:
         """The same space, once it is said what looks like a mistake in the table."""
@@ -321,6 +344,45 @@ class FeatureSpace(Shown):
     def protected(self) -> tuple[Name, ...]:
         """The protected attributes: features, or other columns of the caller's table that the model does not read."""
         return self.notes.protected
+
+    @cached_property
+    def unstated(self) -> tuple[Name, ...]:
+        """The columns that may change any way only because no direction was stated.
+
+        Advice that changes one of them gives an `UndecidedColumnWarning`, once for each space. `immutable`,
+        `increasing`, `decreasing`, `free` and `allowed` state a direction; so does a `max_change` of 0 down or up.
+        Columns without names are never among them.
+        """
+        return tuple(
+            feature.name
+            for feature in self.features
+            if feature.name in self.notes.undecided
+            and feature.direction is Direction.FREE
+            and 0.0 not in feature.max_change
+        )
+
+    @cached_property
+    def warned(self) -> list[type[Warning]]:
+        """The warnings that were given once for this space."""
+        return []
+
+    @property
+    def proposed(self) -> dict[Name, str]:
+        """The directions that the names of `unstated` columns suggest: protected attributes are immutable.
+
+        Examples
+        --------
+        >>> people = pd.DataFrame({"age": [25, 40], "card_debt": [800, 0], "hours": [40, 30]})
+        >>> FeatureSpace.from_frame(people).proposed
+        {'age': 'immutable', 'card_debt': 'decreasing'}
+        >>> FeatureSpace.from_frame(people, propose=True).unstated
+        ('hours',)
+        """
+        ways = {
+            name: Direction.IMMUTABLE if name in self.protected else proposal_for(self[name])
+            for name in self.unstated
+        }
+        return {name: str(way) for name, way in ways.items() if way is not None}
 
     @cached_property
     def unprotected(self) -> tuple[Feature, ...]:
@@ -739,6 +801,11 @@ class FeatureSpace(Shown):
         sizes = f"{len(self.features)} features, {self.n_variables} variables of the model"
         rules = [(f"rule {i + 1}", rule.text) for i, rule in enumerate(self.rules)]
         return Summary(f"Feature space: {sizes}", rules, self.to_frame(), rows="features", most=200)
+
+
+def _undecided(features: Iterable[Feature]) -> Notes:
+    """Every column that has a name is undecided until its direction is stated."""
+    return Notes(undecided=tuple(one.name for one in features if isinstance(one.name, str)))
 
 
 @dataclass(frozen=True, eq=False)

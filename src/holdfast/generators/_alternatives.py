@@ -8,6 +8,7 @@ like any other.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -19,6 +20,7 @@ from holdfast._given import check_options, whole_number
 from holdfast.changes import Changes
 from holdfast.errors import InvalidInputError
 from holdfast.features import FeatureSpace
+from holdfast.features._kinds import Name
 from holdfast.generators._base import Generator
 from holdfast.generators._explain import explain
 from holdfast.generators._recourse import Recourse
@@ -87,7 +89,7 @@ def alternatives(
         now, waiting = waiting, {}
         for columns, rows in now.items():
             if parts:
-                asked["space"] = parts[0].space.constrained(immutable=columns)
+                asked["space"] = narrower(parts[0].space, columns)
                 wanted = parts[0].classifier.classes[parts[0].targets[rows]]
             parts.append(explain(model, X.iloc[rows], target=wanted, **asked))
             leaned = _leaned_on(parts[-1])
@@ -114,6 +116,13 @@ def alternatives(
         advice, generator=generator, data=first.data, left_alone=np.array(alone, dtype=object), lower_bound=lower,
         optimality_gap=gap,
     )  # fmt: skip
+
+
+def narrower(space: FeatureSpace, columns: Iterable[Name]) -> FeatureSpace:
+    """The space with these columns as they are; both give a warning once between them."""
+    result = space.constrained(immutable=columns)
+    vars(result)["warned"] = space.warned
+    return result
 
 
 def _leaned_on(result: Recourse) -> dict[int, Any]:

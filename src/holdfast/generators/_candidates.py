@@ -23,6 +23,7 @@ from holdfast._network import Bools, Floats, Ints
 from holdfast._scored import Scored
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction, Feature, FeatureSpace
+from holdfast.features._admissible import nearest, reach
 from holdfast.generators._base import Generator, Task
 from holdfast.generators._memory import remembered
 
@@ -87,7 +88,8 @@ class Candidates:
         """Whether nobody's constraints can change a candidate."""
         features = self.space.features
         free = all(
-            f.direction is Direction.FREE and not f.restricted and not f.missing for f in features
+            f.direction is Direction.FREE and not (f.restricted or f.missing or f.max_change)
+            for f in features
         )
         return free and not self.space.rules and np.array_equal(self.table, self.settled_table)
 
@@ -103,7 +105,8 @@ class Candidates:
     def by_tree(self) -> bool:
         """Whether the distance is one that a tree knows, and a tree is faster for many people."""
         useful = 0 < self._free.size <= _MOST_TREE_COLUMNS and len(self) >= _FEWEST_FOR_A_TREE
-        return useful and not self._directed and not self._restricted
+        limited = any(feature.max_change for feature in self.space.features)
+        return useful and not (self._directed or self._restricted or limited)
 
     def distances(self, factuals: Floats, subset: Any = slice(None)) -> Floats:
         """What it costs each person to become like each candidate as far as the constraints allow, in cost_l1."""
@@ -120,10 +123,37 @@ class Candidates:
                     self.settled_table[candidates[rows], variable] - factuals[:, variable, None]
                 )
                 distance[:, rows] += self._scale[variable] * np.maximum(change, 0.0)
+        for feature in self.space.features:
+            if feature.max_change and feature.direction is not Direction.IMMUTABLE:
+                distance += self._limited_distances(
+                    feature, factuals[:, feature.places], candidates
+                )
         for feature, prices, codes in self._restricted:
             own = feature.scores(factuals[:, list(feature.variables)]).argmax(axis=1)
             distance += prices[own[:, None], codes[subset]]
         return distance
+
+    def _limited_distances(self, feature: Feature, factuals: Floats, candidates: Ints) -> Floats:
+        """The cost for each person to become like each candidate in a column with a largest change."""
+        column = replace(feature, missing=(), flags=(), fillable=False)
+        variables = list(feature.variables)
+        scale, blocks = self._scale[variables], factuals[:, : len(variables)]
+        own, theirs = column.decode(blocks), self.settled_table[candidates[:, None], variables]
+        if not feature.listed:
+            low, high = reach(column, own, len(own))
+            fixed = low > high
+            low, high = (
+                np.where(fixed, blocks[:, 0], column.scaling.apply(np.where(fixed, own, end)))
+                for end in (low, high)
+            )
+            moved = np.clip(theirs[:, 0], low[:, None], high[:, None])
+            return np.asarray(scale[0] * np.abs(moved - blocks))
+        theirs, places = np.unique(theirs, axis=0, return_inverse=True)
+        result = np.empty((len(factuals), candidates.size))
+        for row, block in enumerate(blocks):
+            moved = column.encode(nearest(column, theirs, np.repeat(own[row], len(theirs))))
+            result[row] = (np.abs(moved - block) @ scale)[places.reshape(-1)]
+        return result
 
     def _first_by_tree(self, factuals: Floats, k: int) -> list[Ints]:
         reach, neighbours = self._tree.query((factuals * self._scale)[:, self._free], k=k + 1, p=1)
@@ -149,7 +179,8 @@ class Candidates:
         free = [
             variable
             for feature in self.space.features
-            if feature.direction is Direction.FREE and not feature.restricted
+            if feature.direction is Direction.FREE
+            and not (feature.restricted or feature.max_change)
             for variable in feature.variables
         ]
         return np.array(sorted(free), dtype=np.intp)
@@ -170,7 +201,7 @@ class Candidates:
         return [
             (variable, signs[feature.direction])
             for feature in self.space.features
-            if feature.direction in signs and not feature.listed
+            if feature.direction in signs and not (feature.listed or feature.max_change)
             for variable in feature.variables
         ]
 
@@ -182,6 +213,7 @@ class Candidates:
             if (
                 feature.listed
                 and feature.restricted
+                and not feature.max_change
                 and feature.direction is not Direction.IMMUTABLE
             ):
                 blocks = feature.blocks

@@ -152,6 +152,7 @@ def _relaxations(
     directed = [
         f.name for f in open_to_all if f.direction in (Direction.INCREASING, Direction.DECREASING)
     ]
+    limited = [f.name for f in open_to_all if f.max_change]
     # Outside its range a curve may have no values.
     finite = [f for f in open_to_all if not f.labelled and np.isfinite([f.lower, f.upper]).all()]
     numbers = [f for f in finite if f.scaling.linear]
@@ -162,6 +163,9 @@ def _relaxations(
     ):
         if names:
             yield sentence, space.constrained(free=names), limits, names
+    if limited:
+        wider = space.constrained(max_change=dict.fromkeys(limited))
+        yield "if {} may change by more than max_change", wider, limits, limited
     if numbers:
         reach = {f.name: _WIDER * (f.upper - f.lower) for f in numbers}
         ranges = {f.name: (f.lower - reach[f.name], f.upper + reach[f.name]) for f in numbers}

@@ -14,8 +14,10 @@ from holdfast._parallel import jobs, spread, workers
 from holdfast._progress import no_bar, progress_bar
 from holdfast._scored import Scored, Tally
 from holdfast.changes import Changes
-from holdfast.errors import HoldfastError, HoldfastWarning
+from holdfast.errors import HoldfastError, HoldfastWarning, UndecidedColumnWarning
 from holdfast.features import Direction, FeatureSpace
+from holdfast.features._codec import differs
+from holdfast.features._kinds import Name
 from holdfast.generators._base import Generator, Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators._candidates import check_candidates, read_candidates
 from holdfast.generators._density import density_of
@@ -131,8 +133,9 @@ def explain(
     _warn_of_far_answers(task, result, generator, data)
     result = replace(result, calls=tally.since(before), generator=generator, data=data)
     result = stated(result, changes)
-    # They are read already, and need not be again.
+    # They are read already.
     vars(result)["people"] = task.people
+    _warn_of_undecided(result)
     return result
 
 
@@ -175,6 +178,31 @@ def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, dat
             "that of the person and of 99% of the table's rows. Points off the data break more often when models are "
             "retrained; RNCE(X) and Closest(plausible=X) keep to rows",
             HoldfastWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_undecided(result: Recourse) -> None:
+    """Name the columns without a stated direction that advice changes; once for each space."""
+    space, rows = result.space, result.answered
+    unstated = np.array([name in space.unstated for name in space.names])
+    if not rows.size or not unstated.any() or space.warned:
+        return
+    changed = differs(result.answers, result.people.numbers[rows]) & unstated
+    names = [name for name, any_ in zip(space.names, changed.any(axis=0), strict=True) if any_]
+    if names:
+        space.warned.append(UndecidedColumnWarning)
+        ways: dict[str, list[Name]] = {}
+        for name in names:
+            if name in space.proposed:
+                ways.setdefault(space.proposed[name], []).append(name)
+        listed = ", ".join(f"{way}={columns}" for way, columns in ways.items())
+        suggested = f" Their names suggest {listed}." if listed else ""
+        warnings.warn(
+            f"The space states no direction for {', '.join(map(repr, names))}, which the advice for "
+            f"{changed.any(axis=1).sum():,} of {rows.size:,} people changes.{suggested} Pass a direction for each "
+            f"column to the space; free={names} confirms that any change is possible",
+            UndecidedColumnWarning,
             stacklevel=3,
         )
 

@@ -1,4 +1,4 @@
-"""The demo's lender: its model, the months since, the advice it gives, and what applicants can change."""
+"""The demo's lender: its model, the months since, the schema that it signs, and who asks for advice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer
-from sklearn.neighbors import NearestNeighbors
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
@@ -17,21 +16,16 @@ import holdfast as hf
 from holdfast._network import Floats
 from holdfast.calibration import CalibratedDelta
 from holdfast.datasets import make_loans
-from holdfast.datasets._loans import CATEGORICAL, LABEL
+from holdfast.datasets._loans import CATEGORICAL, FIXED, LABEL
 from holdfast.errors import InvalidInputError
 from holdfast.retraining._trainers import quietly
 
-# What advice cannot ask for: nobody grows younger, sends a dependant away or lengthens a credit history at will.
-FIXED = ("age", "dependants", "months_of_history")
-RISING = ("income", "savings")
-FALLING = ("debt", "card_utilisation", "missed_payments")
-NEIGHBOURS = 100
-# A month: the model is brought up to date with one more pass of training, over the month's applicants.
+# Each month, one more pass of training over the month's applicants.
 NEW_APPLICANTS = 500
 MONTHS = 20
 COVERAGE = 0.9
-# Nobody is told to save up what few applicants have.
 MOST_SAVINGS = 40_000
+MOST_RAISE = 0.4
 
 
 @dataclass(frozen=True)
@@ -49,11 +43,11 @@ class Lender:
 
     @property
     def accuracy(self) -> float:
-        """On applicants that it has not learned from."""
+        """The share of right decisions about new applicants."""
         return float(self.pipeline.score(self.new.drop(columns=LABEL), self.new[LABEL]))
 
     def variables(self, people: pd.DataFrame) -> Floats:
-        """What the network sees of these people."""
+        """The network's input for these people."""
         return np.asarray(self.pipeline[:-1].transform(people), dtype=np.float64)
 
     def variable_names(self) -> list[str]:
@@ -61,16 +55,17 @@ class Lender:
         return [str(name) for name in self.pipeline[:-1].get_feature_names_out()]
 
     def space(self) -> hf.FeatureSpace:
-        """What an applicant can change: nobody grows younger, sends a dependant away or shortens a credit history."""
+        """The schema that the lender signs: past, age, household and employment stay as they are."""
         return hf.FeatureSpace.from_pipeline(
             self.pipeline,
             self.applicants,
-            immutable=["age", "dependants"],
-            increasing=[*RISING, "months_of_history"],
-            decreasing=FALLING,
+            immutable=FIXED,
+            increasing=["income", "savings"],
+            decreasing=["debt", "card_utilisation"],
+            max_change={"income": MOST_RAISE},
             steps={"income": 250, "debt": 100, "savings": 50},
             ranges={"savings": (0, MOST_SAVINGS)},
-            costs={"income": 10.0, "months_of_history": 10.0, "savings": 5.0},
+            costs={"income": 10.0, "savings": 5.0},
             units={
                 "income": "€ a year", "debt": "€", "savings": "€", "card_utilisation": "percent", "age": "years",
                 "months_of_history": "months",
@@ -81,6 +76,13 @@ class Lender:
             },
             protected=["age"],
         )  # fmt: skip
+
+    def rejected(self, n: int) -> pd.DataFrame:
+        """The first `n` applicants whom today's model rejects."""
+        denied: pd.DataFrame = self.applicants[self.pipeline.predict(self.applicants) == 0]
+        if denied.empty:
+            raise InvalidInputError("the model rejects no applicant; try another --seed")
+        return denied.head(n)
 
 
 def train_lender(n: int, seed: int) -> Lender:
@@ -97,7 +99,7 @@ def train_lender(n: int, seed: int) -> Lender:
     )
     classifier = MLPClassifier((12, 6), max_iter=300, random_state=0)
     pipeline = Pipeline([("encode", encoder), ("classify", classifier)])
-    # A table much smaller than the demo's own takes more passes to converge than the story is worth.
+    # On a small table the fit may stop before it converges.
     with quietly():
         pipeline.fit(applicants, table[LABEL])
     return Lender(pipeline, applicants, make_loans(MONTHS * NEW_APPLICANTS, seed + 1))
@@ -106,7 +108,7 @@ def train_lender(n: int, seed: int) -> Lender:
 def watch_updates(lender: Lender, seed: int) -> CalibratedDelta:
     """Update today's model with each month's applicants, and calibrate delta by how far it moves.
 
-    No applicant is in two months, so next month's update is exchangeable with these.
+    Each applicant is in one month only, so next month's update is exchangeable with these.
     """
     updated = hf.retrain(
         lender.pipeline, lender.new.drop(columns=LABEL), lender.new[LABEL], how="incremental", share=1 / MONTHS,
@@ -116,50 +118,21 @@ def watch_updates(lender: Lender, seed: int) -> CalibratedDelta:
 
 
 def rounded_up(delta: float) -> float:
-    """To two digits, upwards: a number that one can say, and still far enough."""
+    """Two digits, rounded up."""
     step = 10.0 ** (math.floor(math.log10(delta)) - 1)
     return float(f"{math.ceil(delta / step - 1e-9) * step:.2g}")
 
 
-def make_promises(lender: Lender, n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rejected applicants and what they are told to become, row by row: the plainest recourse there is.
-
-    That is the nearest accepted applicant's row, with one's own unchangeable facts kept. Of the `NEIGHBOURS` nearest,
-    the first whose row is still accepted with those facts put in; an applicant with none gets no promise.
-    """
-    people = lender.applicants
-    accepted = lender.pipeline.predict(people) == 1
-    denied = people[~accepted]
-    models = people[accepted]
-    n_neighbours = min(NEIGHBOURS, len(models))
-    search = NearestNeighbors(n_neighbors=n_neighbours).fit(lender.variables(models))
-    order = search.kneighbors(lender.variables(denied), return_distance=False)
-    candidates = models.iloc[order.ravel()].set_axis(np.repeat(denied.index, n_neighbours), axis=0)
-    candidates.loc[:, list(FIXED)] = denied.loc[candidates.index, list(FIXED)].to_numpy()
-    valid = candidates[lender.pipeline.predict(candidates) == 1]
-    after = valid[~valid.index.duplicated()].head(n).rename_axis(denied.index.name)
-    if after.empty:
-        raise InvalidInputError(
-            "expected applicants that some advice helps, found none; try another seed"
-        )
-    return denied.loc[after.index], after
-
-
-def pick_broken(promises: hf.Recourse) -> int | None:
-    """A broken promise to show: one that asks for efforts only, for few of them, and that looked safe.
-
-    A neighbour may well earn less and still be accepted: that is no effort.
-    """
-    before = promises.factuals
-    after = promises.counterfactuals
-    efforts = (before[[*CATEGORICAL]] == after[[*CATEGORICAL]]).all(axis=1)
-    efforts &= (before[[*RISING]] <= after[[*RISING]]).all(axis=1)
-    efforts &= (before[[*FALLING]] >= after[[*FALLING]]).all(axis=1)
-    margin = promises.network.logits(promises.points)[:, 0]
-    n_changes = (before != after).sum(axis=1).to_numpy()
-    assert promises.certificates is not None
-    broken = [row for row in range(len(promises)) if promises.certificates.witness(row) is not None]
-    # True sorts after False.
-    return min(
-        broken, key=lambda row: (not efforts.iloc[row], n_changes[row], -margin[row]), default=None
-    )
+def pick_broken(advice: hf.Recourse) -> int | None:
+    """A broken row to show: the one with the fewest changes, then the largest margin today."""
+    assert advice.certificates is not None
+    rows = advice.answered
+    broken = [
+        (place, row)
+        for place, row in enumerate(rows.tolist())
+        if advice.certificates.witness(place) is not None
+    ]
+    margin = advice.network.logits(advice.points[rows])[:, 0]
+    changes = advice.space.changed(advice.points[rows], advice.people.take(rows))
+    best = min(broken, key=lambda one: (changes[one[0]], -margin[one[0]]), default=None)
+    return None if best is None else best[1]

@@ -1,4 +1,4 @@
-"""What the demo says, in the order in which it says it."""
+"""The demo's words, in the order of the story."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
 import holdfast as hf
+from holdfast._network import Floats
 from holdfast.calibration import CalibratedDelta
-from holdfast.cli._screens import say, show_shares, show_table
-from holdfast.cli.demo._lender import FIXED, MONTHS, MOST_SAVINGS, NEW_APPLICANTS, Lender
+from holdfast.cli._screens import say, show_table
+from holdfast.cli.demo._lender import MONTHS, MOST_RAISE, MOST_SAVINGS, NEW_APPLICANTS, Lender
+from holdfast.features._describe import readable
 from holdfast.presentation.report._counter import costliest_changes, parameter_name
 
 SHOWN_CHANGES = 5
+# Of the reasons for no advice, the commonest are printed.
+SHOWN_REASONS = 3
 
 
 def tell(text: str, rule: str = "") -> None:
@@ -31,59 +34,57 @@ def show_lender(lender: Lender) -> None:
     """The model and the table it learned from."""
     network = lender.network
     tell(
-        f"A neural network ({' + '.join(map(str, network.hidden))} hidden neurons, {network.n_parameters} parameters) "
-        f"learned from {len(lender.applicants):,} made-up loan applicants whom to accept; it is right about "
-        f"{lender.accuracy:.0%} of new ones.",
+        f"A lender decides with a neural network ({' + '.join(map(str, network.hidden))} hidden neurons, "
+        f"{network.n_parameters} parameters). It learned from {len(lender.applicants):,} made-up applicants and "
+        f"is right about {lender.accuracy:.0%} of new ones.",
         "The lender",
     )
 
 
 def show_updates(calibrated: CalibratedDelta, delta: float, asked: float | None) -> None:
-    """How far updates move the model, and the delta that follows from it."""
-    least, middle, most = calibrated.evidence["distance"].quantile([0.0, 0.5, 1.0])
+    """The distances that updates moved the model, and delta."""
+    distances = calibrated.evidence["distance"]
+    least, middle, most = distances.quantile([0.0, 0.5, 1.0])
+    within = int((distances <= delta).sum())
     tell(
-        f"Every month the model learns on from {NEW_APPLICANTS} new applicants. {MONTHS} such updates of today's "
-        f"model, no applicant in two of them, each moved some parameter by {least:.4f} to {most:.4f} "
-        f"({middle:.4f} in the median). So the next update moves none by more than "
-        f"[bold]delta = {delta:g}[/bold], with a probability of at least {calibrated.guaranteed:.0%} if its "
-        "applicants come as these did.",
+        f"Each month the lender updates the model with {NEW_APPLICANTS} new applicants. In {MONTHS} such updates the "
+        f"largest change of a parameter was {least:.4f} to {most:.4f} (median {middle:.4f}); {within} of the {MONTHS} "
+        f"stayed within [bold]delta = {delta:g}[/bold]. The next update stays within delta with a probability of at "
+        f"least {calibrated.guaranteed:.0%}, if its applicants come from the same population.",
         "How far does the model move?",
     )
     if asked is not None:
         tell(f"You asked for delta = {asked:g} instead.")
 
 
-def show_verdicts(certificates: pd.DataFrame, delta: float) -> None:
-    """How many promises survive, and who decided."""
-    n = len(certificates)
-    robust = certificates["robust"]
+def show_cheapest(cheapest: hf.Recourse, delta: float) -> None:
+    """The advice that looks at today's model only."""
+    n = len(cheapest)
+    found, robust = int(cheapest.found.sum()), int(cheapest.robust.sum())
     tell(
-        f"{n} rejected applicants are each told: become like the nearest accepted applicant "
-        f"({', '.join(FIXED).replace('_', ' ')} left as they are) and you will be accepted. "
-        "Today's model accepts every one of these.",
-        "The promises",
+        f"{n} rejected applicants ask what they could change. The lender's schema keeps age, dependants, missed "
+        "payments, credit history, employment and housing as they are. Debt and card utilisation only go down. Income "
+        f"rises by {MOST_RAISE:.0%} at most, savings to {MOST_SAVINGS:,} € at most. Each cost is the average change "
+        "of a variable as a share of its range; income counts ten times, savings five times.",
+        "The cheapest advice",
     )
     tell(
-        f"Then the model is updated. Which promises does every model keep whose parameters each lie within "
-        f"delta = {delta:g} of today's?"
+        f"{found} of {n} people get the cheapest advice that today's model accepts. Then the model is updated, and "
+        f"each parameter may move by up to delta = {delta:g}."
     )
-    tell(
-        f"\n[bold]{robust.sum()} of {n} promises survive every such model ({robust.mean():.0%}).[/bold]"
-    )
-    interval = robust & (certificates["decided_by"] == "interval")
-    tell(f"Interval arithmetic alone would have proven {interval.sum()} of them.")
-    show_shares(Counter(certificates["verdict"]), "verdict")
-    show_shares(Counter(certificates["decided_by"]), "decided by")
+    tell(f"\n[bold]{robust} of {found} promises are proven for every such model.[/bold]")
 
 
-def show_broken(
-    lender: Lender, promises: hf.Recourse, row: int, witness: hf.Network, radius: float
-) -> None:
-    """One promise that does not survive, with the model that breaks it."""
-    network = lender.network
-    point = promises.points[row]
-    Console().rule(f"A promise that breaks: applicant {promises.factuals.index[row]}")
-    _show_advice(promises.space, promises.factuals.iloc[row], promises.counterfactuals.iloc[row])
+def show_broken(lender: Lender, advice: hf.Recourse, row: int) -> None:
+    """One promise that a plausible update breaks, with the model that breaks it."""
+    network, point = lender.network, advice.points[row]
+    certificates = advice.certificates
+    place = int(np.searchsorted(advice.answered, row))
+    witness = None if certificates is None else certificates.witness(place)
+    assert isinstance(witness, hf.Network)
+    radius = float(advice.radii.lower[row])
+    Console().rule(f"A promise that can be broken: applicant {advice.factuals.index[row]}")
+    _show_changes(advice.space, advice.people.numbers[row], advice.answers[place])
     rows = []
     for name, model in (("today's model", network), ("counter-model", witness)):
         margin = float(model.logits(point[None])[0, 0])
@@ -91,12 +92,12 @@ def show_broken(
         rows.append((name, f"{margin:+.3f}", f"{1 / (1 + np.exp(-margin)):.1%}", decision))
     show_table(
         ("", "margin (logit)", "probability", "decision"), rows, right=("margin (logit)", "probability"),
-        title="what they say to an applicant who followed it",
+        title="decisions about an applicant who followed the advice",
     )  # fmt: skip
     tell(
-        f"The counter-model is as plausible as any other in Δ: none of its {witness.n_parameters} parameters is "
-        f"further than {hf.parameter_distance(network, witness):.3g} from today's. The promise is safe only while "
-        f"they stay within {radius:.4f}."
+        f"Each of the counter-model's {witness.n_parameters} parameters is within "
+        f"{hf.parameter_distance(network, witness):.3g} of today's. The promise is proven only for updates within "
+        f"{radius:.2g}."
     )
     names = [name.replace("_", " ") for name in lender.variable_names()]
     changes = []
@@ -104,73 +105,57 @@ def show_broken(
         signed = (f"{number:+.3f}" for number in (change.today, change.changed, change.effect))
         changes.append((parameter_name(network, names, change), *signed))
     numbers = ("today", "counter-model", "effect")
-    title = "the changes that cost this applicant most"
+    title = "the changes of parameters that lower the margin most"
     show_table(("parameter", *numbers), changes, right=numbers, title=title)
 
 
-def _show_advice(space: hf.FeatureSpace, before: pd.Series, after: pd.Series) -> None:
-    """Before and after in raw units; what stays as it is has an equals sign."""
+def _show_changes(space: hf.FeatureSpace, before: Floats, after: Floats) -> None:
+    """Before and after in raw units; an equals sign for columns that stay."""
     rows = []
-    for name in before.index:
-        old, new = (
-            value if isinstance(value, str) else f"{value:,}"
-            for value in (before[name], after[name])
-        )
-        rows.append(
-            (
-                name.replace("_", " "),
-                old,
-                "=" if old == new else Text(new, "bold"),
-                space[name].unit,
-            )
-        )
+    for feature, old, new in zip(space.features, before.tolist(), after.tolist(), strict=True):
+        today, promised = (readable(feature, number, space.notes) for number in (old, new))
+        changed = "=" if old == new else Text(promised, "bold")
+        rows.append((space.label(feature.name), today, changed, feature.unit))
     columns = ("today", "promised if")
     show_table(("", *columns, "unit"), rows, right=columns, title="the advice")
 
 
-def show_advice(closest: hf.Recourse, neighbour: hf.Recourse, delta: float) -> None:
-    """For a few applicants the cheapest robust change and the nearest robust neighbour, in words."""
+def show_robust(robust: hf.Recourse, cheapest: hf.Recourse, n: int) -> None:
+    """The cheapest advice that every model in Δ accepts, a few people of it, and who gets none."""
+    proven, kept = int(robust.robust.sum()), robust.found & cheapest.found
     tell(
-        f"The same question, asked so that the answer survives every model within delta = {delta:g}: what is the least "
-        "that these applicants could change? Age and dependants stay, a credit history only grows, income and savings "
-        f"only rise (savings to {MOST_SAVINGS:,} € at most), debt, card utilisation and missed payments only fall; "
-        "euros come in round steps. A higher income and a longer history count ten times, as they are the hardest to "
-        "come by, savings five times.",
-        "Promises that hold",
+        f"{robust.found.sum()} of {len(robust)} people get the cheapest advice that every model within delta accepts.",
+        "The robust advice",
     )
-    for row, applicant in enumerate(closest.factuals.index):
-        tell(f"\n[bold]Applicant {applicant}[/bold]")
-        say(f"  cheapest:  {_answer(closest, row)}")
-        say(f"  neighbour: {_answer(neighbour, row)}")
-    both = closest.found & neighbour.found
-    if both.any():
-        saved = 1 - closest.cost_l1[both].sum() / neighbour.cost_l1[both].sum()
-        tell(
-            f"\nCheapest: no robust change costs less, proven up to the gap. Neighbour: another applicant's row, moved "
-            f"back as far as Δ allows. The cheapest changes cost {saved:.0%} less."
-        )
+    dearer = ""
+    if kept.any():
+        more = robust.cost_l1[kept].sum() / cheapest.cost_l1[kept].sum() - 1
+        dearer = f" For the {kept.sum()} people with both, it costs {more:.0%} more than the cheapest advice."
+    tell(f"\n[bold]{proven} of {robust.found.sum()} promises are proven.[/bold]{dearer}")
+    for row in np.flatnonzero(robust.found)[:n].tolist():
+        tell(f"\n[bold]Applicant {robust.factuals.index[row]}[/bold]")
+        say(f"  cheapest: {_advice(cheapest, row)}")
+        say(f"  robust:   {_advice(robust, row)}")
+    reasons = Counter(str(reason).partition(";")[0] for reason in robust.reason[~robust.found])
+    if reasons:
+        tell(f"\n{sum(reasons.values())} people get no advice, each with a reason:")
+    for reason, count in reasons.most_common(SHOWN_REASONS):
+        say(f"  {count} people: {reason}")
 
 
-def _answer(recourse: hf.Recourse, row: int) -> str:
+def _advice(recourse: hf.Recourse, row: int) -> str:
     if not recourse.found[row]:
         return recourse.describe(row)
-    gap = recourse.optimality_gap[row]
-    proof = (
-        ""
-        if gap != gap
-        else ", proven cheapest"
-        if gap <= 1e-4
-        else f", at most {gap:.0%} above the cheapest"
-    )
-    return f"{recourse.describe(row)} ({recourse.verdict[row]}, cost {recourse.cost_l1[row]:.3f}{proof})"
+    verdict = "proven" if recourse.robust[row] else "can be broken"
+    return f"{recourse.describe(row)} ({verdict}, cost {recourse.cost_l1[row]:.3f})"
 
 
 def show_files(out: Path, delta: float, seconds: float) -> None:
-    """Where the picture and the report are, and what to try next."""
-    Console().rule("To look at")
+    """The picture, the report, and the next command to try."""
+    Console().rule("Look at")
     say(f"picture  {out}/demo.png")
     say(f"report   {out}/report.html  (open it in a browser)")
-    say("the same from the command line:")
+    say("Certify the cheapest advice again from the command line:")
     say(
         f"  holdfast certify --model {out}/model.npz --data {out}/promises.csv --index applicant --target 1 "
         f"--delta {delta:g}"

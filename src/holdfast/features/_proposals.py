@@ -1,0 +1,90 @@
+"""Directions that the names of columns suggest: age is immutable, debt goes down, income goes up.
+
+A name is split into words, "NumberOfTime30-59DaysPastDue" into number, of, time, 30, 59, days, past, due; whole words
+are compared, so "mortgage" and "usage" are not "age". A suggestion is for a person to confirm.
+"""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.features._feature import Feature
+from holdfast.features._kinds import Direction, Kind, Name
+
+_RUNS = re.compile(r"[^\W\d_]+|\d+")
+# Between "Time" and "Days", and between "HTTP" and "Server".
+_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+_PERSON = """
+    age ages birth birthday birthdate birthyear dob born sex gender race ethnicity ethnic religion nationality national
+    native citizen citizenship foreign foreigner immigrant immigration veteran disability disabled pregnant pregnancy
+    marital married marriage relationship skin fnlwgt
+"""
+_PAST = """
+    missed late delinquency delinquencies delinquent delinq delq dlq derogatory derog default defaults defaulted
+    bankruptcy bankruptcies bankrupt foreclosure foreclosures repossession repossessions judgment judgments lien liens
+    chargeoff chargeoffs collections past+due charge+off charge+degree inquiry inquiries enquiry enquiries inq
+    arrest arrests conviction convictions prior priors juv juvenile felony felonies misdemeanor misdemeanors
+    recid recidivism length+stay credit+history
+"""
+_DEBT = """
+    debt debts dti ltv utilisation utilization util burden arrears overdue overdraft owed outstanding
+    loan+balance card+balance loan+amount credit+amount
+"""
+_MEANS = """
+    income incomes salary salaries wage wages earnings savings education+num education+years education+level
+"""
+_TIME = "history tenure since ever never last recent oldest in+file"
+_HOUSEHOLD = """
+    dependants dependents dependant dependent children child kids kid family household spouse partner liable
+    housing residence residential homeowner homeownership home+ownership home+owner home+status address
+    zip zipcode postcode postal latitude longitude
+"""
+_WORK = "employment employed employer job jobs occupation profession workclass work+class worker"
+
+# The first line with a word of the name counts: a missed payment of debt is a past event.
+_RULES = [
+    (Direction.IMMUTABLE, _PERSON),
+    (Direction.IMMUTABLE, _PAST),
+    (Direction.DECREASING, _DEBT),
+    (Direction.INCREASING, _MEANS),
+    (Direction.IMMUTABLE, _TIME),
+    (Direction.IMMUTABLE, _HOUSEHOLD),
+    (Direction.IMMUTABLE, _WORK),
+]
+
+
+def words_of(name: Name) -> list[str]:
+    """The words of a column's name, in lower case.
+
+    Examples
+    --------
+    >>> words_of("NumberOfTime30-59DaysPastDueNotWorse")
+    ['number', 'of', 'time', '30', '59', 'days', 'past', 'due', 'not', 'worse']
+    >>> words_of("MSinceOldestTradeOpen"), words_of("priors_count")
+    (['m', 'since', 'oldest', 'trade', 'open'], ['priors', 'count'])
+    """
+    runs = _RUNS.findall(str(name))
+    return [word.lower() for run in runs for word in _HUMPS.split(run)]
+
+
+def direction_of(name: Name) -> Direction | None:
+    """The direction that a name suggests, or None.
+
+    Examples
+    --------
+    >>> [str(direction_of(name)) for name in ("age", "mortgage", "debt_ratio", "MonthlyIncome", "missed_debt_payments")]
+    ['immutable', 'None', 'decreasing', 'increasing', 'immutable']
+    """
+    words = set(words_of(name))
+    for direction, listed in _RULES:
+        if any(words.issuperset(one.split("+")) for one in listed.split()):
+            return direction
+    return None
+
+
+def proposal_for(feature: Feature) -> Direction | None:
+    """The direction that the column's name suggests, where its values have an order to go up or down in."""
+    direction = direction_of(feature.name)
+    ordered = feature.kind is not Kind.CATEGORICAL
+    return direction if ordered or direction is Direction.IMMUTABLE else None
