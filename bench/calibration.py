@@ -196,7 +196,7 @@ tenth of a part. `delta_calibrated` is asked for a probability of {COVERAGE:g}.
   rows is exchangeable with them, and the guarantee speaks of it.
 - *by layer* has a radius for each layer; *within all layers* counts a retraining if every layer is within its own.
 
-± is the standard error over the calibrations: a share may miss its probability by so much by chance."""
+± is the standard error over the calibrations: by chance a share may miss its probability by this much."""
 
 
 def main() -> None:

@@ -239,7 +239,7 @@ retrained models. The others are the next ones: they have had no part in choosin
 - *Models*: scikit-learn networks (two hidden layers of 16) on the encoded table, XGBoost (60 trees of depth 3) on the
   raw one; up to {ROWS:,} rows to learn from. Up to {PEOPLE} rejected people who are not among these rows.
 - *From scratch*: a bootstrap of the rows and a new seed. *Fine-tuned*: today's model goes on, networks with five passes
-  of `partial_fit` and trees with 30 more rounds, on a fifth of as many new rows, drawn anew for each.
+  of `partial_fit` and trees with 30 more rounds, on a fifth of as many new rows, another draw for each.
 - *Nearest row*: what `NNCE` promises, the nearest row that today's model accepts, without control.
 - *Broken*: the share of promises that the next models break; at most {BROKEN:.0%} was asked for. *Models over*: the
   share of models that break more than {BROKEN:.0%}; with a probability (*p*) at most {1 - PROBABILITY:.0%} was asked
@@ -247,7 +247,7 @@ retrained models. The others are the next ones: they have had no part in choosin
 - *Cost*: relative to the nearest row of the same people. *Coverage*: of the people with a nearest row, those whom the
   margin leaves some advice. Means over the splits.
 - *Promised*: the share of splits in which a margin passes. In the others nothing is promised, and the result says so;
-  they are not in the means beside it. What is guaranteed counts them as splits in which nothing is broken: where few
+  they are not in its means. What is guaranteed counts them as splits in which nothing is broken: where few
   pass, those that do were lucky, and break more."""
 
 

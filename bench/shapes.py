@@ -134,7 +134,7 @@ today's. The set is made as large as it takes to hold the next model with probab
 every shape (`delta_calibrated` on {REPEATED} models; {HELD_OUT} more are counted). What a shape is worth is how many of
 the rows that today's model accepts can be promised something under it.
 
-- *Fitted anew*: logistic regressions, each on {FITTED:,} rows drawn from the table (fewer where it is small). The
+- *Refitted*: logistic regressions, each on {FITTED:,} rows drawn from the table (fewer where it is small). The
   *ellipsoid* is `Ellipsoid.of(model, X)`, the curvature of the loss, its radius one of the `Ellipsoid.distance` ranked.
 - *Fine-tuned*: the paper's networks, one pass of `partial_fit` over a tenth of the new rows.
 
@@ -158,7 +158,7 @@ def main() -> None:
             print(name, f"{time.process_time() - began:.0f} CPU s", flush=True)
     note = f"Up to {ROWS:,} accepted rows. {time.process_time() - began:.0f} CPU seconds, holdfast {hf.__version__}."
     tables = [
-        Table("Logistic regressions, fitted anew", COLUMNS, anew, note),
+        Table("Logistic regressions, refitted", COLUMNS, anew, note),
         Table("Networks, fine-tuned", COLUMNS, tuned, note),
     ]
     publish(tables, PREFACE, options.out)

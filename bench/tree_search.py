@@ -188,4 +188,4 @@ def compared(rows: int, seconds: float) -> Table:
         "proven",
         "ours dearer",
     ]
-    return Table("Closest beside treecf's exact backend", columns, lines, note)
+    return Table("Closest and treecf's exact backend", columns, lines, note)

@@ -120,7 +120,7 @@ def survival(quick: bool) -> Table:
         f"{TREES} trees of depth {DEPTH} on {OLD:,} rows; {NEW:,} rows came since. {MODELS} models calibrate, "
         f"{MODELS} others, made alike, are counted, on promises to {PEOPLE} people. Refits and training from "
         "scratch see three quarters of all rows, more rounds and a refresh on new rows a quarter of the new "
-        "ones, drawn anew for each model. *Leaf radii*: `delta_calibrated` and `RNCE`; a model inside the "
+        "ones, another draw for each model. *Leaf radii*: `delta_calibrated` and `RNCE`; a model inside the "
         "radii keeps every promise, for certain. *Risk*: `risk_calibrated`, a chance. *Kept*: of promises "
         "under the models that are counted. *Cost*: by that of the nearest accepted row for the same people. "
         "*Answered*: of those who have a nearest row.\n\n![Promises kept by tomorrow's models, for each way "
