@@ -496,7 +496,7 @@ def test_retrained_models_of_other_classes_or_columns() -> None:
             InvalidInputError, match=r"space: the column 'job' has labels; pass space="
         ):
             ask()
-    with pytest.raises(InvalidInputError, match="space: expected one"):
+    with pytest.raises(InvalidInputError, match="space: expected a FeatureSpace"):
         hf.explain(
             hf.scored(lambda rows: np.zeros(len(rows))),
             denied,

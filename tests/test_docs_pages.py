@@ -88,39 +88,6 @@ def test_page_runs(page, tmp_path, monkeypatch, request):
     assert unsigned(run.names, tmp_path) == []
 
 
-def files_of_the_readme():
-    """What its commands read: a lender's table, schema and model, advice, and the model that comes next."""
-    from skl2onnx import to_onnx
-    from sklearn.neural_network import MLPClassifier
-
-    people = make_loans(300).rename_axis("id")
-    X, y = people.drop(columns="accepted"), people["accepted"]
-    space = hf.FeatureSpace.from_frame(X, immutable=["age", "dependants"])
-    points = space.encode(X).astype("float32")
-    for name, labels in {"model.onnx": y, "new.onnx": 1 - y}.items():
-        clf = MLPClassifier(
-            (4,), learning_rate_init=0.02, max_iter=50, tol=1e-2, random_state=0
-        ).fit(points, labels)
-        Path(name).write_bytes(to_onnx(clf, points[:1]).SerializeToString())
-    for name in ("space.json", "schema.json"):
-        Path(name).write_text(json.dumps(space.to_dict()), encoding="utf-8")
-    network = hf.load_network("model.onnx")
-    network.save("model.npz")
-    denied = X[network.predict(space.encode(X)) == 0].head(5)
-    changes = hf.PlausibleChanges(0.02)
-    advice = hf.explain(
-        network, denied, target=1, changes=changes, generator=hf.RNCE(X), space=space
-    )
-    denied.to_csv("people.csv")
-    advice.to_frame().to_csv("recourse.csv")
-    hf.write_certificates(advice, "certificates.jsonl")
-    space_points = space.encode(advice.counterfactuals)
-    Path("points.csv").write_text(
-        "\n".join(",".join(map(str, row)) for row in [space.variables, *space_points.tolist()]),
-        encoding="utf-8",
-    )
-
-
 def files_of_the_benchmark():
     """A table of people with its schema."""
     people = make_loans(300)
@@ -132,7 +99,7 @@ def files_of_the_benchmark():
 
 
 # Pages that speak of files which the reader has.
-GIVEN = {"README.md": files_of_the_readme, "docs/benchmarking.md": files_of_the_benchmark}
+GIVEN = {"docs/benchmarking.md": files_of_the_benchmark}
 
 
 def test_the_cascade_page_has_the_table_of_stages():

@@ -54,13 +54,16 @@ def test_a_short_history_says_how_long_it_would_have_to_be():
     assert found.retrainings.tolist() == [1, 0]
     assert found.limited.tolist() == [True, False]
     assert found.describe(0) == (
-        "kept through the next monthly retraining, if the model moves by less than 0.5: with 95% it moves by up to "
-        "0.01 in a number of retrainings fixed beforehand; 38 retrainings are needed to look further ahead"
+        "kept through the next monthly retraining, if the model moves by less than 0.5: with "
+        "probability 95% it moves by up to 0.01 in a number of retrainings fixed beforehand; "
+        "38 retrainings are needed to look further ahead"
     )
     assert "may break at the next monthly retraining" in found.describe(1)
     nothing = promise_expiry([0.5], [0.01] * 18, confidence=0.95)
     assert (nothing.known, nothing.retrainings.tolist()) == (0, [0])
-    assert nothing.describe(0) == "19 retrainings are needed to say it with 95%, the history has 18"
+    assert nothing.describe(0) == (
+        "19 retrainings are needed for a statement with probability 95%, the history has 18"
+    )
 
 
 def test_a_radius_becomes_a_date():
@@ -79,8 +82,8 @@ def test_a_radius_becomes_a_date():
         datetime.date(2026, 11, 30),
     ]
     assert found.describe(1) == (
-        "kept through the next 3 monthly retrainings, to 2027-02-28, if the model moves by less than 0.5: with 90% it "
-        "moves by up to 0.06 in a number of retrainings fixed beforehand"
+        "kept through the next 3 monthly retrainings, to 2027-02-28, if the model moves by less than 0.5: with "
+        "probability 90% it moves by up to 0.06 in a number of retrainings fixed beforehand"
     )
     assert found.to_frame()["through"].tolist() == found.through
 

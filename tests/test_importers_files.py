@@ -152,7 +152,7 @@ class TestPickles:
         (tmp_path / name).write_bytes(pickle.dumps(Mischief(tmp_path / "trace")))
         with pytest.raises(
             UntrustedFileError,
-            match=r"runs whatever code.*trust_pickle=True \(--trust-pickle.*\.skops",
+            match=r"runs the code in it.*trust_pickle=True \(--trust-pickle.*\.skops",
         ):
             read_model(tmp_path / name)
         with pytest.raises(UntrustedFileError):
@@ -271,8 +271,8 @@ def test_a_damaged_network_is_told_apart_where_it_is_read(tmp_path):
         ('{"a": 1, "b": 2, "c": 3, "d": 4}', "got an object with 'a', 'b', 'c', ..."),
         ("{}", "got an object with nothing"),
         ('[{"learner": 1}]', "got a list"),
-        ("{", "got a file that is no JSON"),
-        ("[" * 100_000, "got a file that is no JSON"),
+        ("{", "got a file that is not JSON"),
+        ("[" * 100_000, "got a file that is not JSON"),
     ],
     ids=["space", "network", "object", "empty", "list", "half", "deep"],
 )

@@ -147,7 +147,7 @@ class TestTorchExports:
         folder = tmp_path / "folder"
         folder.mkdir()
         (folder / "model.onnx").write_bytes(proto.SerializeToString())
-        with pytest.raises(FileFormatError, match="in a file beside it"):
+        with pytest.raises(FileFormatError, match="in a file next to it"):
             load_network(folder / "model.onnx")
 
 

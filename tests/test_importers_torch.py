@@ -389,7 +389,7 @@ def test_torchscript_is_refused():
         warnings.simplefilter("ignore", DeprecationWarning)
         script = torch.jit.script(nn.Sequential(*body()))
     with pytest.raises(
-        UnsupportedModelError, match="got TorchScript: give the module it was compiled from"
+        UnsupportedModelError, match="got TorchScript: pass the module it was compiled from"
     ):
         load_network(script)
 

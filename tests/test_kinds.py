@@ -169,7 +169,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: hf.certify(SCORES, [[1.0, 2.0]], 1, hf.Ellipsoid(EYE, 1.0)),
-        "PlausibleShift and EnsembleShift",
+        "use PlausibleShift or EnsembleShift as changes",
     ),
     (
         lambda: hf.certify(SCORES, [[1.0, 2.0]], 1, hf.PlausibleChanges(0.1)),

@@ -168,7 +168,7 @@ def test_the_command_erases_and_the_others_say_so(path, lender):
     assert done.exit_code == 0, done.output
     assert "1 promise erased" in done.output
     again = runner.invoke(app, ["ledger", "erase", key, "--ledger", str(path)])
-    assert (again.exit_code, "expected someone with promises" in again.output) == (2, True)
+    assert (again.exit_code, "expected a key with promises" in again.output) == (2, True)
     path.with_name("head").write_text(head, encoding="utf-8")
     shown = runner.invoke(
         app, ["ledger", "verify", "--ledger", str(path), "--head", str(path.with_name("head"))]
@@ -276,7 +276,7 @@ def test_with_a_secret_keys_are_pseudonyms(path, lender):
         assert len(ledger.find(key)) == 0
         assert len(ledger.find(hidden)) == 1
         assert audit(ledger, lender.network).keys[3] == hidden
-        with pytest.raises(InvalidInputError, match="secret: expected that of this ledger"):
+        with pytest.raises(InvalidInputError, match="secret: expected the secret of this ledger"):
             record(ledger, lender)
         assert ledger.erase(hidden) == (4,)
     with Ledger(path, secret=SECRET.encode()) as ledger:
@@ -289,7 +289,9 @@ def test_with_a_secret_keys_are_pseudonyms(path, lender):
 
 @pytest.mark.parametrize("secret", ["short", 7, b"", ["x"] * 20])
 def test_a_secret_is_long_enough(path, secret):
-    with pytest.raises(InvalidInputError, match="secret: expected text or bytes, at least 16"):
+    with pytest.raises(
+        InvalidInputError, match="secret: expected text or bytes with at least 16 bytes"
+    ):
         Ledger(path, secret=secret)
 
 

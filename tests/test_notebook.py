@@ -271,7 +271,9 @@ def test_expiry_says_how_long_each_promise_lasts(promises):
     expiry = promises["expiry"]
     rows = Page(expiry._repr_html_()).rows[1:]
     assert [row[2] for row in rows] == [expiry.describe(i) for i in range(3)]
-    assert repr(expiry).startswith("Expiry(3 promises with 50%: 2 kept through the next retraining")
+    assert repr(expiry).startswith(
+        "Expiry(3 promises with probability 50%: 2 kept through the next retraining"
+    )
 
 
 def test_a_ledger_shows_its_head_and_can_be_looked_at_when_closed(promises, tmp_path):
@@ -281,7 +283,7 @@ def test_a_ledger_shows_its_head_and_can_be_looked_at_when_closed(promises, tmp_
     with hf.Ledger(tmp_path / "other.ledger") as other:
         pass
     assert "It cannot be shown" in other._repr_html_()
-    assert repr(other).endswith("closed, or no longer to be read)")
+    assert repr(other).endswith("closed, or unreadable)")
     faulty = replace(promises["verification"], faults=("entry 3: <altered>",))
     assert "NOT intact" in faulty._repr_html_()
     assert "entry 3: &lt;altered&gt;" in faulty._repr_html_()

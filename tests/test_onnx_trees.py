@@ -192,9 +192,11 @@ def test_what_is_refused_is_named(wrong: dict[str, Any], why: str) -> None:
 def test_more_that_is_refused() -> None:
     with pytest.raises(UnsupportedModelError, match="takes the sum for a probability when it dec"):
         hf.load_model(graph(np.abs(WEIGHTS), PAIRS, post="LOGISTIC"))
-    with pytest.raises(UnsupportedModelError, match="each other's negative for the labels 0 and 1"):
+    with pytest.raises(
+        UnsupportedModelError, match="the negative of the other, for the labels 0 and 1"
+    ):
         hf.load_model(graph(np.concatenate([WEIGHTS, WEIGHTS], 2), PAIRS, ids=(0, 1)))
-    with pytest.raises(UnsupportedModelError, match="score for every class in every row"):
+    with pytest.raises(UnsupportedModelError, match="a score for every class"):
         hf.load_model(
             graph(
                 np.full((4, 3, 1), -1.0), PAIRS, classes=(0, 1, 2), class_ids=[0, 1, 2] * 4
@@ -261,8 +263,8 @@ def test_the_newer_operator() -> None:
     for wrong, why in (
         ({"aggregate_function": 2}, "MIN or MAX"),
         ({"post_transform": 1}, "expected post_transform NONE"),
-        ({"nodes_truenodeids": [0, 0, 2]}, "each node and leaf below one other"),
-        ({"nodes_truenodeids": [9, 0, 2]}, "each node and leaf below one other"),
+        ({"nodes_truenodeids": [0, 0, 2]}, "each node and leaf below exactly one other"),
+        ({"nodes_truenodeids": [9, 0, 2]}, "each node and leaf below exactly one other"),
     ):
         with pytest.raises(UnsupportedModelError, match=why):
             hf.load_model(newer(**wrong))

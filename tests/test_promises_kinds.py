@@ -135,7 +135,7 @@ def test_promises_of_every_kind_are_recorded_read_and_audited(
             if kind in ("shift", "ensemble"):
                 # Before the model is asked nothing is known, even of today's own.
                 assert not certain.any()
-                assert group.why_not.endswith("is seen at the promised row")
+                assert group.why_not.endswith("it must be run on the promised row")
                 margins = network.logits(batch.points)[:, 0] - np.log(threshold / (1.0 - threshold))
                 np.testing.assert_allclose(found.radius_left[kept], margins[kept], atol=1e-9)
             else:
@@ -277,7 +277,7 @@ def test_terms_of_every_kind_survive_the_file_and_nothing_else_does(regressions,
                         terms.hash,
                         (objects | {name: checker.canonical(changed).encode()}).__getitem__,
                     )
-    with pytest.raises(InvalidInputError, match="a ledger has the name alone"):
+    with pytest.raises(InvalidInputError, match="the ledger has only its name"):
         again.classifier.about(pd.DataFrame({"a": [1.0]}))[0].logits([[0.0]])
 
 
@@ -384,7 +384,7 @@ def test_commands_take_trees_and_margins(people, tmp_path):
     done = runner.invoke(app, ["audit", "--ledger", ledger, "--model", str(models[2]), "--history", str(models[0]),
                                "--history", str(models[1]), "--trust-pickle", "--json", str(report)])  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "100% were kept through the next retraining" in done.output
+    assert "100% of such promises were kept through the next retraining" in done.output
     assert "Margin left: least" in done.output
     written = json.loads(report.read_text(encoding="utf-8"))
     assert written["kept_share"]["retrainings"][0]["share"] == 1.0
@@ -413,7 +413,7 @@ def test_witnesses_of_every_kind_break_the_promise_in_their_own_stack(
             changes.resized(0.5 * changes.size) if kind != "ensemble" else hf.PlausibleShift(1e-9)
         )
         if hf.certify(regressions[0], X[[row]], target, further).robust[0]:
-            with pytest.raises(hf.HoldfastError, match="leaves Δ"):
+            with pytest.raises(hf.HoldfastError, match="the witness is outside Δ"):
                 save_witness(certs.witness(row), regressions[0], tmp_path / "w.skops", point=X[row], target=target,
                              changes=further)  # fmt: skip
 

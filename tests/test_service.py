@@ -620,7 +620,7 @@ def test_audit_of_this_model_and_of_one_to_come(lender, recording, ledger):
         (3, "network: expected an object"),
         ({"weights": [[[1.0]]]}, "network: expected biases, a list, got null"),
         ({"weights": [[["a"]]], "biases": [[0]]}, "network: "),
-        ({"weights": [[[1.0]]], "biases": [[0.0]]}, "which reads 1 variables"),
+        ({"weights": [[[1.0]]], "biases": [[0.0]]}, "because it reads 1 variables"),
     ):
         answer = recording.post("/audit", json={"network": given}, headers=AUDITOR)
         assert answer.status_code == 422

@@ -176,7 +176,7 @@ def test_the_threshold_of_a_calibrated_model_moves_on_its_own_probabilities(
     between = X[(chances > 0.51) & (chances < 0.64)]
     assert len(between)
     ledger = hf.Ledger(tmp_path / "promises.ledger")
-    with pytest.raises(hf.HoldfastError, match="expected one that stays"):
+    with pytest.raises(hf.HoldfastError, match="threshold: expected a fixed one"):
         ledger.add_frame(model, between, between, target=1, changes=changes)
     # A threshold near 1 on calibrated probabilities is kept to the last bit, and so is what an audit says of it.
     high = float(np.sort(chances)[-6:-4].mean())
@@ -367,7 +367,7 @@ def test_an_audit_asks_at_the_threshold_of_the_promises(table, tmp_path) -> None
         ledger.add(hf.explain(today, denied, **asked, threshold=0.9))
         with pytest.raises(
             hf.HoldfastError,
-            match=r"threshold: expected one, since promises were made at 0\.8, 0\.9",
+            match=r"threshold: expected one, because promises were made at 0\.8, 0\.9",
         ):
             hf.audit(ledger, later)
 

@@ -453,7 +453,7 @@ def test_categories_that_may_be_anyones_are_known_by_scores_alone():
     model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1, min_data_per_group=5)
     model.fit(X, y, categorical_feature=["k", "c"])
     space = hf.FeatureSpace.from_frame(X, scale="none")
-    with pytest.raises(InvalidInputError, match="make the two the same columns"):
+    with pytest.raises(InvalidInputError, match="in which these are the same columns"):
         _robust(model, X, hf.TreeChanges(leaves=0.001), space=space)
 
 

@@ -178,7 +178,7 @@ def test_trees_behind_the_same_steps_are_certain_and_behind_others_are_run(tmp_p
     # A step of the caller's own is known by its name alone: nothing is certain behind it.
     owned = make_pipeline(mine, lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1))
     path = recorded(owned.fit(X, Y[2]), tmp_path / "own.ledger", changes)
-    assert set(statuses(owned, False, "no hash says all of")) == {"KEPT"}
+    assert set(statuses(owned, False, "without a complete hash")) == {"KEPT"}
 
 
 def test_rows_that_a_model_does_not_read_are_not_recorded(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ BANNED = re.compile(
     r"\b(?:whoever|whosoever|whatever|so (?:many|much|few)|nobody|somebody|anew|beside|besides|as many again"
     r"|for want of|save for|but for|in place of|made again|(?:trained|grown|fitted) again|boosted on|learns on"
     r"|the (?:told|asked)|need not|its own affair|may not be what was meant|what may become"
-    r"|held against|stands in|stands for itself|comes? to nothing)\b",
+    r"|held against|stands in|stands for itself|comes? to nothing)\b".replace(" ", r"\s+"),
     re.IGNORECASE,
 )
 # Pages that a command of the repository writes: their words are those of its template, their sentences hold figures.
@@ -29,7 +29,7 @@ GENERATED = re.compile(r"docs/(?:benchmarks.*|paper|changes)\.md")
 LONGEST = 40
 _MORE_THAN_A_WORD = re.compile(r"\S\s+\S")
 # A full stop ends a sentence where a space and a capital, a digit or a quotation follow it.
-_END = re.compile(r"(?<=[.!?])[\"”'*_)]*\s+(?=[A-ZΔ\"“*_`(\d])")
+_END = re.compile(r"(?<=[.!?])[\"”'*_)]*\s+(?=holdfast|[A-ZΔ\"“*_`(\d])")
 _SHORT = re.compile(r"\b(?:e\.g|i\.e|cf|vs|approx|Fig|Eq|No)\.$")
 
 

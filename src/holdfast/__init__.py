@@ -1,18 +1,18 @@
 """holdfast: recourse that survives retraining, with a proof.
 
-The path of the data, and where each step lives:
+The path of the data, and the package of each step:
 
     model     network, importers         a classifier becomes a `Network`: affine layers, ReLU, logits
     features  features                   columns, units and what a person can change, to and from the model's variables
     changes   changes                    Δ: every network whose parameters lie within delta of today's
     certify   bounds, milp, verify       does a point keep its class under all of Δ? a proof, or a counter-model
-    explain   generators                 what someone could change to be accepted, certified as it is handed out
-    delta     retraining, calibration    how far retraining moves a model, and so which delta to certify against
-    promises  promises, checker          certificates that others can check, the ledger, the audit of a new model
-    compare   metrics, study             what recourse is worth; methods side by side; the paper's experiments
+    explain   generators                 advice: changes that get a person accepted, certified in their final form
+    delta     retraining, calibration    how far retraining moves a model: the delta to certify against
+    promises  promises, checker          certificates that anyone can check, the ledger, the audit of a new model
+    compare   metrics, study             the quality of recourse; methods compared; the paper's experiments
     tables    datasets                   public tables with their caveats: `datasets.load("adult")`
-    show      presentation               a page about everybody, a letter to each, pictures
-    scale     scale                      the same verbs over batches: larger than memory, on more machines than one
+    show      presentation               a report of all people, a letter for each person, pictures
+    scale     scale                      the same verbs in batches: tables larger than memory, several machines
 """
 
 from __future__ import annotations

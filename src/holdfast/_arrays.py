@@ -1,4 +1,4 @@
-"""The little that the batched mathematics needs to run on any array library that follows the array API standard."""
+"""Helpers that let the batched mathematics run on any library that follows the array API standard."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ __all__ = [
 
 
 def array_namespace(array: Array) -> Any:
-    """The array library that `array` belongs to; numpy, the usual case, is recognised at once."""
+    """Return the array library that `array` belongs to; numpy, the usual case, is recognised at once."""
     return numpy_namespace if type(array) is np.ndarray else array_api_compat.array_namespace(array)
 
 
 def to_numpy(array: Array) -> NDArray[Any]:
-    """The same values as a numpy array, wherever they live now."""
+    """Return the same values as a numpy array on the CPU."""
     if isinstance(array, np.ndarray):
         return array
     try:
@@ -46,7 +46,7 @@ def to_numpy(array: Array) -> NDArray[Any]:
 
 
 def check_device(device: str | None, X: Any) -> str | None:
-    """Where torch should work: as asked, or where X is; None for numpy. One that is not there is named at once."""
+    """Return the device of torch: `device`, or that of X; None for numpy. An unknown device is an error."""
     if device is None:
         device = str(X.device) if hasattr(X, "is_cuda") else "cpu"
     if device == "cpu":
@@ -70,7 +70,7 @@ def check_device(device: str | None, X: Any) -> str | None:
 
 
 def take_rows(value: Array, rows: Array) -> Array:
-    """The chosen rows of an array, or the value itself where it is one number for all rows."""
+    """Take the chosen rows of an array; a single number for all rows is returned unchanged."""
     if type(value) is np.ndarray:
         return value.take(rows, axis=0)
     if isinstance(value, float):
@@ -79,7 +79,7 @@ def take_rows(value: Array, rows: Array) -> Array:
 
 
 def beside(like: Array, rows: Array) -> Array:
-    """Row numbers, or other numbers of numpy's, as an array where `like` is; what is not numpy's is there already."""
+    """Convert numpy's row numbers, or other numbers, to an array on the device of `like`."""
     if isinstance(like, np.ndarray) or not isinstance(rows, np.ndarray):
         return rows
     array = array_namespace(like).asarray(rows)
@@ -87,12 +87,12 @@ def beside(like: Array, rows: Array) -> Array:
 
 
 class RowBatch:
-    """A dataclass of arrays, and of other batches, that have a row for each point."""
+    """A dataclass of arrays, and of further batches, with a row for each point."""
 
     __match_args__: tuple[str, ...]
 
     def take(self, rows: Array) -> Self:
-        """Some of the rows."""
+        """Take some of the rows."""
         taken = []
         for name in self.__match_args__:
             part = getattr(self, name)
@@ -101,14 +101,14 @@ class RowBatch:
         return type(self)(*taken)
 
     def on(self, convert: Any) -> Self:
-        """The same with its arrays converted, to another library or device."""
+        """Return the batch with its arrays converted to another library or device."""
         parts = (getattr(self, name) for name in self.__match_args__)
         return type(self)(
             *(part.on(convert) if isinstance(part, RowBatch) else convert(part) for part in parts)
         )
 
     def where(self, chosen: Array, other: Self) -> Self:
-        """Row by row this one where `chosen`, and else the other; of batches that consist of arrays."""
+        """Take each row from this batch where `chosen`, otherwise from `other`; for batches of arrays only."""
         xp, parts = array_namespace(chosen), []
         for name in self.__match_args__:
             ours, theirs = getattr(self, name), getattr(other, name)

@@ -1,4 +1,4 @@
-"""What every model can do: score a table. Some promises need no more than that."""
+"""The interface of every model: it scores a table. Some promises need nothing more."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Pair = tuple[Floats, Floats]
 
 
 class Classifier(ABC):
-    """A model as its scores: one logit for two classes, else one for each class, the highest wins."""
+    """A model given by its scores: one logit for two classes, otherwise one for each class; the highest wins."""
 
     classes: Values
 
     @property
     @abstractmethod
     def tie(self) -> int:
-        """The class, of two, that a logit of exactly 0 stands for; of several it is the earlier one."""
+        """The class, of two, that a logit of exactly 0 means; of several classes, the earlier one."""
 
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """How many variables the model reads."""
+        """Number of variables that the model reads."""
 
     @property
     @abstractmethod
     def n_outputs(self) -> int:
-        """How many logits it writes: 1 for two classes, otherwise one for each class."""
+        """Number of logits: 1 for two classes, otherwise one for each class."""
 
     @abstractmethod
     def logits(self, X: ArrayLike) -> Floats:
@@ -52,7 +52,7 @@ class Classifier(ABC):
         return self.winners(self.logits(X))
 
     def winners(self, logits: Floats) -> Ints:
-        """The index of the class that these logits stand for."""
+        """The index of the class that these logits give."""
         if self.n_outputs > 1:
             return np.asarray(logits.argmax(axis=1))
         won = logits[:, 0] >= 0.0 if self.tie == 1 else logits[:, 0] > 0.0
@@ -67,5 +67,5 @@ class Classifier(ABC):
         return int(labels.index(target))
 
     def check_points(self, X: ArrayLike) -> Floats:
-        """X as a finite (n, n_features) float64 array, or an `InvalidInputError` that says what is wrong with it."""
+        """X as a finite (n, n_features) float64 array; raises `InvalidInputError` and names the fault otherwise."""
         return given_points(X, "X", self.n_features)

@@ -1,4 +1,4 @@
-"""Dates as people give them: a date, or text in ISO 8601, and nothing that two readers could take for two days."""
+"""Dates as callers give them: a date object, or unambiguous text in ISO 8601."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.errors import InvalidInputError
 
 
 def read_day(value: Any, name: str) -> datetime.date:
-    """The day that is meant.
+    """Read a date.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def read_day(value: Any, name: str) -> datetime.date:
 
 
 def iso_date(value: Any, name: str) -> str:
-    """The date in ISO 8601, a text as it was written; today (UTC) for None."""
+    """Write a date in ISO 8601: text stays as it is; None is today (UTC)."""
     if value is None:
         return datetime.datetime.now(datetime.UTC).date().isoformat()
     day = read_day(value, name)

@@ -1,4 +1,4 @@
-"""How much time is left for a piece of work."""
+"""The time that is left for a piece of work."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Deadline:
-    """Up to when a thread may work, in seconds of its own work.
+    """The time until which a thread may work, in seconds of its own CPU time.
 
-    What counts is the CPU time of the thread that asks, not the clock on the wall: on a busy machine, or beside other
-    workers, a search gets as far as it would alone. So it is made by the thread that does the work: a worker, be it a
-    process or a thread, makes its own.
+    CPU time is counted instead of the time on the clock: on a busy machine, or next to other workers, a search gets as
+    far as it would alone. Therefore the thread that does the work makes its own deadline, and so does each worker,
+    a process or a thread.
 
     Examples
     --------
@@ -26,17 +26,17 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """So many seconds of work from now on; None: no limit."""
+        """End this many seconds of work from now; None: no limit."""
         return cls(None if seconds is None else time.thread_time() + seconds)
 
     def within(self, seconds: float) -> Deadline:
-        """This one, or so many seconds from now, whichever comes first."""
+        """The earlier of this deadline and one that ends after these seconds."""
         return Deadline.after(
             seconds if self.end is None else min(seconds, self.end - time.thread_time())
         )
 
     def share(self, part: float) -> Deadline:
-        """The end of a part of the time that is left."""
+        """A deadline that ends after a part of the time left."""
         left = self.left()
         return self if left is None else Deadline.after(part * left)
 
@@ -46,7 +46,7 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Whether the time is up."""
+        """True if the time is up."""
         return self.end is not None and time.thread_time() >= self.end
 
 

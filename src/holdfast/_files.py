@@ -1,4 +1,4 @@
-"""Files in and out: tables by the ending of their name, every number as it is written, nothing half written."""
+"""Read and write files: the format follows from the name, numbers are exact, no file is left half written."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _PANDAS < (3, 1) e
 
 
 def read_csv(source: Path | IO[bytes], **options: Any) -> pd.DataFrame:
-    """A CSV file, plain or compressed, with every number as it is written."""
+    """Read a CSV file, plain or compressed, with every number as it is written."""
     frame: pd.DataFrame = pd.read_csv(source, **_EXACT, **options)
     return frame
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a table is Parquet rather than CSV, by its name; any other name is refused."""
+    """True if a table is Parquet, False if it is CSV, by its name; any other name is an error."""
     name = f"{path.name}.parquet" if path.is_dir() else path.name.lower()
     if not name.endswith(TABLES):
         raise InvalidInputError(
@@ -54,15 +54,15 @@ def is_parquet(path: Path) -> bool:
 
 
 def write_csv(frame: pd.DataFrame, path: Path, **options: Any) -> None:
-    """A table as CSV in which no text is a formula: a spreadsheet would run one that begins with = + - @.
+    """Write a table as CSV with an apostrophe before texts that begin with = + - @: a spreadsheet would run those.
 
-    Such texts get an apostrophe before them, which `without_apostrophes` takes away; numbers stay as they are.
+    `without_apostrophes` removes the apostrophes; numbers stay as they are.
     """
     _texts_changed(frame, _FORMULA, "'").to_csv(path, lineterminator="\n", **options)
 
 
 def without_apostrophes(frame: pd.DataFrame) -> pd.DataFrame:
-    """The texts that `write_csv` was given.
+    """Restore the texts that `write_csv` was given.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def without_apostrophes(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _texts_changed(frame: pd.DataFrame, old: re.Pattern[str], new: str) -> pd.DataFrame:
-    """The table with another beginning of its texts; numbers and missing values are as they were."""
+    """Replace the beginning of the table's texts; numbers and missing values stay as they are."""
 
     def changed(value: Any) -> Any:
         return old.sub(new, value, count=1) if isinstance(value, str) else value
@@ -88,7 +88,7 @@ def _texts_changed(frame: pd.DataFrame, old: re.Pattern[str], new: str) -> pd.Da
 
 
 def write_table(frame: pd.DataFrame, path: Path, *, index: bool = True) -> None:
-    """The table as the file's name says, with its index or without, the same bytes on every system."""
+    """Write the table in the format of the file's name, with or without its index; same bytes on every system."""
     parquet = is_parquet(path)
     with whole_file(path) as beside:
         if parquet:
@@ -98,7 +98,7 @@ def write_table(frame: pd.DataFrame, path: Path, *, index: bool = True) -> None:
 
 
 def read_json(path: Path | Traversable, what: str = "JSON") -> Any:
-    """What a JSON file holds."""
+    """Read a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -106,21 +106,21 @@ def read_json(path: Path | Traversable, what: str = "JSON") -> Any:
 
 
 def write_json(document: Any, path: Path) -> None:
-    """Plain data as JSON."""
+    """Write plain data as JSON."""
     write_text(json.dumps(document, indent=1) + "\n", path)
 
 
 def write_text(text: str, path: Path) -> None:
-    """Text in UTF-8, the same bytes on every system."""
+    """Write text in UTF-8, the same bytes on every system."""
     with whole_file(path) as beside:
         beside.write_text(text, encoding="utf-8", newline="\n")
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A place next to `path` to write to, renamed at the end: readers see the old file or the whole new one.
+    """Write to a place next to `path` and rename it at the end: readers see the old file or the whole new one.
 
-    Its name cannot be foreseen, and it is created here: a link that someone put there is an error, not a way out.
+    The name of that place cannot be foreseen. A link that already has the name is an error and is not followed.
     """
     beside = path.with_name(f".{secrets.token_hex(8)}.partial.{path.name}")
     try:
@@ -141,14 +141,14 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def given_path(place: Any, name: str) -> Path:
-    """The place of a file, or an error that names it."""
+    """The path of a file, or an error that names the argument."""
     if not isinstance(place, str | os.PathLike):
         raise InvalidInputError(f"{name}: expected the name of a file or folder, got {place!r:.80}")
     return Path(place)
 
 
 def check_place(path: Path) -> None:
-    """Refuse what cannot be written before any work is done."""
+    """Refuse a path that cannot be written, before any work is done."""
     if path.is_dir():
         raise InvalidInputError(f"{path}: expected the name of a file, got a folder")
     if not path.absolute().parent.is_dir():

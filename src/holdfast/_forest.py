@@ -1,7 +1,7 @@
-"""Trees as flat arrays: which leaf a row reaches, and what the leaves add up to, bit for bit as a library does.
+"""Trees as flat arrays: the leaf that a row reaches, and the sum of the leaves, bit for bit as in the library.
 
 numbers       left iff x <= cut             one comparison of float64 for every library, see `cut_below`
-categories    left iff sets[code]           whole codes; whatever has none is the last column
+categories    left iff sets[code]           whole codes; codes without a column use the last column
 missing       left iff missing_left
 sums          base, then tree after tree, in the library's own precision; divided by `divisor`
 """
@@ -35,7 +35,7 @@ _CHUNK = 4096
 def cut_below(thresholds: Any, *, strict: bool) -> Floats:
     """The largest float64 whose float32 value is below a threshold, or at most at it unless `strict`.
 
-    So  x <= cut  says of a float64 what a library says that takes float32(x) < t, or float32(x) <= t.
+    Then  x <= cut  in float64 is the same as the library's  float32(x) < t,  or  float32(x) <= t.
 
     Examples
     --------
@@ -64,42 +64,42 @@ def cut_below(thresholds: Any, *, strict: bool) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees in flat arrays, a place for each node.
+    """Trees in flat arrays, with a place for each node.
 
     Parameters
     ----------
     feature
-        The column that a node asks about; -1 at a leaf.
+        The column that a node compares; -1 at a leaf.
     left, right
         The nodes below; -1 at a leaf.
     missing_left
-        Whether a row without a value goes left.
+        True if a row with a missing value goes left.
     category
-        The row of `sets` with the codes that go left; -1 where a node asks for a number.
+        The row of `sets` with the codes that go left; -1 where a node compares a number.
     sets
-        (sets, codes + 1); the last column is for codes that no other column is for.
+        (sets, codes + 1); the last column is for all codes without a column of their own.
     values
-        What a leaf adds, (nodes, 1), or to every output, (nodes, outputs).
+        The value of a leaf, (nodes, 1), or its value for every output, (nodes, outputs).
     roots, output
-        The first node of each tree; the output that it adds to, where leaves have one value.
+        The first node of each tree; the output that the tree adds to, if leaves have one value.
     base
-        What each sum begins with.
+        The number that each sum begins with.
     width
-        How many columns there are.
+        Number of columns.
     threshold
-        The numbers that nodes ask for, as the library has them.
+        The thresholds of the nodes, as the library stores them.
     single
-        Whether sums are kept in float32; else in float64.
+        True if sums are kept in float32, otherwise in float64.
     divisor
-        What the sums are divided by at last.
+        The number that the sums are divided by at the end.
     ordered
-        Whether the library adds in the order of the trees; else sums may differ by rounding.
+        True if the library adds in the order of the trees; otherwise sums may differ by rounding.
     zero
-        Numbers no larger than this are 0 to the library.
+        Numbers of at most this size are 0 to the library.
     missing
-        For each column what the library takes for missing: "nan" alone, "zero" too, or "none": then NaN is a 0.
+        For each column the values that the library treats as missing: "nan", "zero" (0 too), or "none": then NaN is 0.
     compare
-        How the library compares a number with a threshold: in "float32" or "float64", with "<" or "<=".
+        The library's comparison of a number with a threshold: in "float32" or "float64", with "<" or "<=".
     """
 
     feature: Ints
@@ -123,32 +123,32 @@ class Forest:
 
     @property
     def n_trees(self) -> int:
-        """How many trees there are."""
+        """Number of trees."""
         return int(self.roots.size)
 
     @property
     def n_outputs(self) -> int:
-        """How many sums there are."""
+        """Number of sums."""
         return int(self.base.size)
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Where the nodes of each tree begin and end, where they stand side by side."""
+        """The first and the last place of each tree's nodes, if the trees follow each other in the arrays."""
         return list(pairwise([*self.roots.tolist(), self.feature.size]))
 
     @cached_property
     def leaves(self) -> Bools:
-        """Which nodes are leaves."""
+        """Mask of the nodes that are leaves."""
         return np.asarray(self.feature < 0)
 
     @property
     def vector(self) -> bool:
-        """Whether a leaf adds to every output."""
+        """True if a leaf adds to every output."""
         return bool(self.values.shape[1] > 1)
 
     @cached_property
     def levels(self) -> list[Ints]:
-        """The nodes that ask, level after level, from the roots down."""
+        """The nodes that are no leaves, level after level, from the roots down."""
         found, front = [], self.roots
         while (front := front[self.feature[front] >= 0]).size:
             found.append(front)
@@ -157,7 +157,7 @@ class Forest:
 
     @cached_property
     def tree_of(self) -> Ints:
-        """The tree that each node stands in."""
+        """The tree of each node."""
         owner = np.full(self.feature.size, -1, dtype=np.int32)
         owner[self.roots] = np.arange(self.n_trees, dtype=np.int32)
         for front in self.levels:
@@ -175,7 +175,7 @@ class Forest:
 
     @cached_property
     def digest(self) -> str:
-        """A name for what the trees compute."""
+        """A hash of what the trees compute."""
         hashed = hashlib.sha256()
         for part in self._parts:
             given = part if isinstance(part, np.ndarray) else np.array(repr(part))
@@ -190,12 +190,12 @@ class Forest:
 
     @cached_property
     def numeric(self) -> Bools:
-        """Which nodes ask for a number."""
+        """Mask of the nodes that compare a number."""
         return np.asarray(~self.leaves & (self.category < 0))
 
     @cached_property
     def cut(self) -> Floats:
-        """A row goes left at a node where its number is at most this one; infinite where none is asked for."""
+        """The cut of each node: a row goes left if its number is at most the cut; infinite if it compares none."""
         return self.cuts(self.threshold)
 
     def changed(self, values: Floats, threshold: Floats) -> Forest:
@@ -203,7 +203,7 @@ class Forest:
         return replace(self, values=values, threshold=threshold)
 
     def with_constant(self, output: int, value: float) -> Forest:
-        """One more tree, a single leaf, for one output."""
+        """Add a tree of a single leaf for one output."""
         leaf = np.zeros((1, self.values.shape[1]))
         leaf[0, output if self.vector else 0] = value
         add = {
@@ -223,7 +223,7 @@ class Forest:
         )
 
     def first(self, trees: int) -> Forest:
-        """The first trees alone, where their nodes stand before all others; else all."""
+        """The first trees alone, if their nodes are before all others; otherwise all trees."""
         nodes = int((self.tree_of < trees).sum())
         if (self.tree_of[:nodes] >= trees).any():
             return self
@@ -231,7 +231,7 @@ class Forest:
         return replace(self, **{name: getattr(self, name)[:end] for name, end in ends.items()})
 
     def greatest(self, first: int) -> list[Fraction]:
-        """At most so much do the trees from `first` on add to each sum or take off it, wherever a row goes."""
+        """Largest amount by which the trees from `first` on change each sum, for any row."""
         most = [Fraction(0)] * self.n_outputs
         leaf, (order, starts) = np.abs(self.values), self.by_tree
         each = np.maximum.reduceat(leaf[order], starts, axis=0)[first:]
@@ -241,7 +241,7 @@ class Forest:
         return most
 
     def same_structure(self, other: Forest) -> bool:
-        """Whether another forest differs in its leaves and thresholds alone."""
+        """True if another forest differs only in its leaves and thresholds."""
         free = ("values", "threshold", "ordered")
         return self.values.shape == other.values.shape and all(
             np.array_equal(getattr(self, part.name), getattr(other, part.name))
@@ -250,7 +250,7 @@ class Forest:
         )
 
     def empty_trees(self, other: Forest) -> Bools:
-        """Which trees add nothing in another forest of the same structure, and something here."""
+        """Mask of the trees that add nothing in another forest of the same structure, but something here."""
         empty = []
         for one in (self, other):
             any_value = np.zeros(self.n_trees, dtype=np.bool_)
@@ -260,18 +260,18 @@ class Forest:
         return np.asarray(empty[1] & ~empty[0])
 
     def factors(self, weights: Floats) -> Floats:
-        """What each value of each node counts for in  weights · sums,  (nodes, values)."""
+        """The weight of each value of each node in  weights · sums,  (nodes, values)."""
         if not self.vector:
             weights = weights[self.output[np.maximum(self.tree_of, 0)]][:, None]
         return np.broadcast_to(weights, self.values.shape)
 
     def worth(self, weights: Floats, radii: Floats) -> Floats:
-        """What each leaf adds to  weights · sums  at worst, where its values may move by a radius, (nodes,)."""
+        """The least that each leaf adds to  weights · sums  if its values may move by a radius, (nodes,)."""
         factors = self.factors(weights)
         return np.asarray((factors * self.values).sum(axis=1) - np.abs(factors).sum(axis=1) * radii)
 
     def cuts(self, thresholds: Floats) -> Floats:
-        """The cuts that stand for thresholds of the library."""
+        """The cuts that correspond to thresholds of the library."""
         strict = self.compare.endswith("<")
         if self.compare.startswith("float32"):
             cut = cut_below(thresholds, strict=strict)
@@ -280,7 +280,7 @@ class Forest:
         return np.where(self.numeric, cut, np.inf)
 
     def around(self, radii: Floats) -> tuple[Floats, Floats]:
-        """The least and the greatest threshold that the library can hold within a radius of each node's, exactly."""
+        """The least and the greatest threshold, exactly, that the library can hold within a radius of each node's."""
         ends = []
         radii = np.where(self.numeric & np.isfinite(self.threshold), radii, 0.0)
         given = np.where(radii > 0.0, self.threshold, 0.0)
@@ -301,7 +301,7 @@ class Forest:
     def least(
         self, X: Floats, costs: Floats, low: Floats, high: Floats
     ) -> Iterator[tuple[slice, Floats]]:
-        """For chunks of rows the least cost of a leaf that each may reach in each tree, (rows, trees).
+        """For chunks of rows the least cost of a leaf that each row may reach in each tree, (rows, trees).
 
         At a node a row may go left where its number is at most the cut `high`, right where it is above the cut `low`.
         """
@@ -314,7 +314,7 @@ class Forest:
                 yield rows, np.stack(list(walked), axis=1)
 
     def reachable(self, x: Floats, low: Floats, high: Floats) -> list[list[tuple[int, ...]]]:
-        """For each tree the ways to the leaves that one row may reach: the nodes from the root on.
+        """The paths to the leaves that one row may reach, for each tree: the nodes from the root on.
 
         At a node it may go left where its number is at most the cut `high`, right where it is above the cut `low`.
         """
@@ -339,7 +339,7 @@ class Forest:
         return ways
 
     def sides(self, nodes: Any, x: Floats, low: Floats, high: Floats) -> tuple[Bools, Bools]:
-        """Whether each value, (..., nodes), may go left and right at its node; cuts lie between `low` and `high`."""
+        """Masks of values, (..., nodes), that may go left and right at a node; cuts are between `low` and `high`."""
         left, right, sets = x <= high[nodes], x > low[nodes], self.category[nodes]
         if (sets >= 0).any():
             inside = self.sets[sets, self.code(x)]
@@ -348,12 +348,12 @@ class Forest:
         return np.where(gone, missing, left), np.where(gone, ~missing, right)
 
     def code(self, x: Floats) -> NDArray[np.intp]:
-        """The column of `sets` for each value: the last one for all that have none."""
+        """The column of `sets` for each value: the last column for values without a column of their own."""
         codes = self.sets.shape[1] - 1
         return np.where((x >= 0.0) & (x < codes), x, codes).astype(np.intp)
 
     def seen(self, X: Floats) -> Floats:
-        """The numbers as the library sees them: zeros, and NaN where something is missing to it."""
+        """The numbers as the library sees them: small ones are 0, and NaN marks missing values."""
         if not (self.zero or any(how != "nan" for how in self.missing)):
             return X
         X = np.where(np.abs(X) <= self.zero, 0.0, X)
@@ -377,7 +377,7 @@ class Forest:
         return out
 
     def sums(self, X: Floats) -> Floats:
-        """What the leaves add up to as the library computes it, (n, outputs)."""
+        """The sums of the leaves as the library computes them, (n, outputs)."""
         kind = np.float32 if self.single else np.float64
         leaf = np.ascontiguousarray(self.values.astype(kind).T)
         out = np.empty((X.shape[0], self.n_outputs))
@@ -391,14 +391,14 @@ class Forest:
         return out if self.divisor == 1.0 else out / self.divisor
 
     def rounding(self, values: Floats | None = None) -> Floats:
-        """How far any order of the sums of any leaves may round, for each output, as seen after the division.
+        """Largest rounding error of any order of the sums of any leaves, for each output, after the division.
 
         With u the unit of rounding, n terms of sizes a_i are added with an error of at most  n u / (1 - n u) sum a_i.
         """
         return self.sum_error(self.sizes(np.abs(self.values if values is None else values)))
 
     def sizes(self, reach: Floats) -> Floats:
-        """At most so large are the terms of each sum together, where leaves are as large as `reach`, (outputs,)."""
+        """Largest total size of the terms of each sum if leaves are as large as `reach`, (outputs,)."""
         order, starts = self.by_tree
         largest, sizes = np.maximum.reduceat(reach[order], starts, axis=0), np.abs(self.base)
         if self.vector:
@@ -407,23 +407,23 @@ class Forest:
         return sizes
 
     def sum_error(self, sizes: Floats) -> Floats:
-        """How far the library's sum may be from the true one, where the sizes of its terms add up to `sizes`."""
+        """Largest error of the library's sum if the sizes of its terms add up to `sizes`."""
         unit = 2.0**-24 if self.single else 2.0**-53
         n = self.n_trees + 3
         return np.asarray(sizes * (n * unit / (1.0 - n * unit)) / self.divisor) * (1.0 + 2.0**-40)
 
     @cached_property
     def by_tree(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The leaves, tree by tree, and where each tree begins among them."""
+        """The leaves, tree by tree, and the first leaf of each tree among them."""
         nodes = np.flatnonzero(self.leaves & (self.tree_of >= 0))
         order = nodes[np.argsort(self.tree_of[nodes], kind="stable")]
         return order, np.searchsorted(self.tree_of[order], np.arange(self.n_trees))
 
 
 class _Walk:
-    """The trees laid out for walking: brothers are neighbours, every question is  x > cut.
+    """The trees in a layout for walking: siblings are neighbours, and every comparison is  x > cut.
 
-    Columns stand twice where values may be missing, as -inf and as +inf, and once for each set of categories.
+    Columns appear twice if values may be missing, as -inf and as +inf, and once for each set of categories.
     """
 
     def __init__(self, forest: Forest) -> None:
@@ -450,14 +450,14 @@ class _Walk:
         self.starts = np.flatnonzero(np.isin(self.order, forest.roots))
 
     def cuts(self, cut: Floats) -> Floats:
-        """Cuts in the order of walking."""
+        """Cuts in the order of the walk."""
         # Where every number goes left, what is missing may still go right.
         cut = np.minimum(cut, np.finfo(np.float64).max)
         ordered: Floats = np.where(self.sets, 0.0, np.where(self.inner, cut, np.inf))[self.order]
         return ordered
 
     def costs(self, X: Floats, costs: Floats, low: Floats, high: Floats) -> Iterator[Floats]:
-        """For each tree the least cost of a leaf that each row may reach; cuts lie between two."""
+        """For each tree the least cost of a leaf that each row may reach, with cuts between two bounds."""
         table, costs = self.table(X), costs[self.order]
         flat, first = table.ravel(), np.arange(X.shape[0]) * table.shape[1]
         low, high = self.cuts(low), self.cuts(high)
@@ -479,7 +479,7 @@ class _Walk:
             yield out
 
     def table(self, X: Floats) -> Floats:
-        """The columns that are asked about, (n, columns)."""
+        """The columns that the trees compare, (n, columns)."""
         gaps = np.isnan(X)
         low, high = (
             (np.where(gaps, -np.inf, X), np.where(gaps, np.inf, X)) if gaps.any() else (X, X)
@@ -493,7 +493,7 @@ class _Walk:
         return np.ascontiguousarray(np.hstack([low, high, np.column_stack(parts)]))
 
     def trees(self, X: Floats) -> Iterator[Ints]:
-        """For each tree the leaves that the rows reach; of few rows many trees walk at once."""
+        """The leaves that the rows reach, for each tree; with few rows many trees are walked at once."""
         table = self.table(X)
         flat = table.ravel()
         first = np.arange(X.shape[0]) * table.shape[1]
@@ -508,7 +508,7 @@ class _Walk:
 
 
 def _brothers(forest: Forest) -> tuple[Ints, Ints]:
-    """The nodes in an order in which the two below a node are neighbours; and where the left one, or itself, stands."""
+    """An order of the nodes in which siblings are neighbours, and the place of each left child (or of the node)."""
     below = [np.column_stack([forest.left[front], forest.right[front]]) for front in forest.levels]
     order = np.concatenate([forest.roots, *map(np.ravel, below)])
     order = order[np.argsort(forest.tree_of[order], kind="stable")]
@@ -519,7 +519,7 @@ def _brothers(forest: Forest) -> tuple[Ints, Ints]:
 
 
 def sum_less_dropped(terms: Floats, dropped: int) -> Floats:
-    """The sum of terms, (..., trees), without so many of the greatest: what is left where the worst trees go."""
+    """The sum of terms, (..., trees), without the `dropped` greatest: the least sum after removing trees."""
     total, kept = terms.sum(axis=-1), max(terms.shape[-1] - dropped, 0)
     if dropped:
         lost = np.partition(terms, kept, axis=-1)[..., kept:] if kept else terms

@@ -1,4 +1,4 @@
-"""Numbers and tables as they were given: read as they are, or refused, never changed on the way."""
+"""Read numbers and tables as given: exactly, or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 80
 
 
 def shown(value: Any) -> str:
-    """A value as an error names it: as Python writes it, without the middle where that is long.
+    """A value as text for an error message: Python's form, shortened in the middle if it is long.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def shown(value: Any) -> str:
 
 
 def given_number(value: Any) -> float | None:
-    """`value` as a float; None for what is none, such as a truth value, a text, a complex number or a gap.
+    """`value` as a float; None if it is no number, such as a truth value, a text, a complex number or a gap.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def given_number(value: Any) -> float | None:
 
 
 def positive_number(value: Any, name: str, *, or_zero: bool = False) -> float:
-    """`value` as a finite float > 0, or >= 0, or an error that names it."""
+    """`value` as a finite float > 0 (or >= 0 with `or_zero`), or an error that names the argument."""
     number = given_number(value)
     if number is None or not (0.0 < number < math.inf or (or_zero and number == 0.0)):
         # Texts in quotes, and numbers without the name of their type.
@@ -62,14 +62,14 @@ def positive_number(value: Any, name: str, *, or_zero: bool = False) -> float:
 
 
 def whole_number(value: Any, name: str, *, least: int) -> int:
-    """`value` as an int of at least `least`, or an error that names it."""
+    """`value` as an int of at least `least`, or an error that names the argument."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidInputError(f"{name}: expected a whole number >= {least}, got {value!r}")
     return int(value)
 
 
 def given_share(value: Any, name: str, *, or_one: bool = False) -> float:
-    """`value` as a float above 0 and below 1, or at most 1, or an error that names it."""
+    """`value` as a float above 0 and below 1 (or at most 1 with `or_one`), or an error that names the argument."""
     number = given_number(value)
     if number is None or not 0.0 < number <= 1.0 or (number == 1.0 and not or_one):
         most = "at most 1" if or_one else "below 1"
@@ -87,7 +87,7 @@ def check_options(verb: str, given: Iterable[str], known: Iterable[str]) -> None
 
 
 def given_list(values: Any, name: str) -> list[Any]:
-    """`values` as a list, or an error that names it."""
+    """`values` as a list, or an error that names the argument."""
     try:
         return list(values)
     except TypeError:
@@ -95,7 +95,7 @@ def given_list(values: Any, name: str) -> list[Any]:
 
 
 def given_row(row: Any, n: int) -> int:
-    """A row of a table of `n`, counted from 0; from the end if negative.
+    """The number of a row in a table of `n` rows, counted from 0; negative numbers count from the end.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def given_row(row: Any, n: int) -> int:
 
 
 def row_words(row: int, index: Any) -> str:
-    """Which row of a table it is: counted from 0, and by the label in its index where that says more."""
+    """The name of a row in messages: its number from 0, and its index label if that differs."""
     label = index[row]
     label = label.item() if isinstance(label, np.generic) else label
     return (
@@ -117,7 +117,7 @@ def row_words(row: int, index: Any) -> str:
 
 
 def given_array(values: Any, name: str) -> NDArray[Any]:
-    """Numbers or labels as an array; gaps of a masked array, and whole numbers that would be rounded, are refused."""
+    """Numbers or labels as an array; gaps of a masked array and whole numbers that float64 would round are errors."""
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
     try:
@@ -149,7 +149,7 @@ def given_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def given_floats(values: Any, name: str) -> NDArray[np.float64]:
-    """Real numbers as float64, each of them as it was given; or an error that says what is wrong with them.
+    """Real numbers as float64, exactly as given, or an error that names the fault.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def _reads_as_number(value: object) -> bool:
 def given_points(
     values: Any, name: str, n_columns: int, variables: Sequence[str] = ()
 ) -> NDArray[np.float64]:
-    """A table of finite numbers, one column for each variable of the model; `variables` are their names."""
+    """A table of finite numbers with a column for each variable of the model; `variables` are their names."""
     points = given_floats(values, name)
     if points.ndim != 2 or points.shape[1] != n_columns:
         raise InvalidInputError(
@@ -214,6 +214,6 @@ def given_points(
 
 
 def _is_rounded(whole: int) -> bool:
-    """Whether float64 has no place for a whole number: what is left of it without its factors 2 has over 53 bits."""
+    """True if float64 cannot hold a whole number: without its factors of 2 it has over 53 bits."""
     whole = abs(whole)
     return whole > _WIDE and (whole // (whole & -whole)).bit_length() > 53

@@ -1,9 +1,9 @@
 """The least leaf that each row may reach in each tree, by one AND of bits for each column.
 
-A tree's leaves are the bits of a word, the least of them lowest. What a column says about a row leaves some of a tree's
-leaves open and closes the others; that depends on which two cuts its number lies between, so all words for all trees
-stand in a table with a row for each place between cuts, one for each category, and one for what is missing. The AND of
-the words of all columns are the leaves that the row may reach; its lowest bit is the least of them.
+The leaves of a tree are the bits of a word, the least leaf lowest. The value of a column leaves some of a tree's leaves
+open and closes the others; only the two cuts around the value matter. So a table holds the words of all trees, with a
+row for each interval between cuts, one for each category, and one for missing values. The AND of the words of all
+columns gives the leaves that the row may reach; its lowest bit is the least of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CELLS, _MOST = 8192, 4
 
 
 class Least:
-    """For chunks of rows the least cost of a leaf that each may reach in each tree, (rows, trees).
+    """For chunks of rows the least cost of a leaf that each row may reach in each tree, (rows, trees).
 
     At a node a row may go left where its number is at most the cut `high`, right where it is above the cut `low`.
     """
@@ -57,7 +57,7 @@ class Least:
 
     @cached_property
     def _tables(self) -> _Tables | None:
-        """None where a tree has more leaves than a word has bits, or a column is asked for numbers and categories."""
+        """None if a tree has more leaves than a word has bits, or a column is both a number and a category."""
         forest = self.forest
         leaves = np.diff(forest.by_tree[1], append=forest.by_tree[0].size).max()
         sets = forest.category >= 0
@@ -68,7 +68,7 @@ class Least:
 
 
 class _Tables:
-    """A table of words for each column that the trees ask about."""
+    """A table of words for each column that the trees compare."""
 
     def __init__(self, least: Least, kind: Any) -> None:
         forest, self.kind = least.forest, kind
@@ -93,12 +93,12 @@ class _Tables:
         self.step = max(1, _BYTES // (self.starts.size * np.iinfo(kind).bits // 8))
 
     def space(self) -> tuple[Words, ...]:
-        """Where words stand, and the places of leaves."""
+        """Buffers for words, and for the places of leaves."""
         shape = (min(self.step, _CHUNK), self.starts.size)
         return np.empty(shape, self.kind), np.empty(shape, self.kind), np.empty(shape, np.intp)
 
     def fill(self, columns: Floats, terms: Floats, space: tuple[Words, ...]) -> None:
-        """The least costs of a chunk of rows, into their places."""
+        """Write the least costs of a chunk of rows into `terms`."""
         found = [(find(columns[column]), words) for column, find, words in self.columns]
         for start in range(0, columns.shape[1], self.step):
             rows = slice(start, min(start + self.step, columns.shape[1]))
@@ -116,7 +116,7 @@ class _Tables:
 
 
 def _by_cut(least: Least, nodes: NDArray[Any], lefts: Words, rights: Words) -> tuple[Places, Words]:
-    """A column of numbers: a row of words for each place between cuts, one for what is missing."""
+    """A column of numbers: a row of words for each interval between cuts, one for missing values."""
     forest, tree = least.forest, least.forest.tree_of[nodes]
     low, high = least.low[nodes], least.high[nodes]
     cuts = np.unique(np.concatenate([low, high]))
@@ -136,7 +136,7 @@ def _by_cut(least: Least, nodes: NDArray[Any], lefts: Words, rights: Words) -> t
 def _by_code(
     least: Least, nodes: NDArray[Any], lefts: Words, rights: Words
 ) -> tuple[Places, Words]:
-    """A column of codes: a row of words for each, one for all others, one for what is missing."""
+    """A column of codes: a row of words for each code, one for all other codes, one for missing values."""
     forest, tree = least.forest, least.forest.tree_of[nodes]
     sides = np.column_stack([forest.sets[forest.category[nodes]], forest.missing_left[nodes]])
     gap = sides.shape[1] - 1
@@ -147,10 +147,10 @@ def _by_code(
 
 
 class _Cuts:
-    """Finds between which cuts a number lies: through equal cells from the first cut to the last.
+    """Find the interval between cuts of each number, with equal cells from the first cut to the last.
 
-    What puts a number into its cell never decreases with the number, so cuts of earlier cells are below it, cuts of
-    later ones above; those of its own cell are compared.
+    The cell number never decreases with the number. So cuts of earlier cells are below it and cuts of later cells above
+    it; only cuts of its own cell are compared.
     """
 
     def __init__(self, cuts: Floats) -> None:
@@ -171,7 +171,7 @@ class _Cuts:
         return cell
 
     def __call__(self, x: Floats) -> NDArray[np.intp]:
-        """How many cuts are below each number; beyond all for what is missing."""
+        """Number of cuts below each number; for missing values, the place after all intervals."""
         gaps = np.isnan(x)
         some = bool(gaps.any())
         if some:

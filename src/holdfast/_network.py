@@ -1,9 +1,9 @@
-"""The one representation of a model: affine layers with ReLU between them, logits at the end.
+"""The representation of a network: affine layers with ReLU between them, logits at the end.
 
     v_0 = x,    z_i = W_i v_{i-1} + b_i,    v_i = max(z_i, 0),    logits = z_L
 
-A hidden layer may also have no activation, v_i = z_i ("identity"). It cannot be multiplied into the next layer, because
-Δ moves the parameters of each layer on their own.
+A hidden layer may also have no activation, v_i = z_i ("identity"). Such a layer is not merged with the next one:
+Δ moves the parameters of each layer separately.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Network(Shown, Classifier):
     Parameters
     ----------
     weights, biases
-        One array per layer; ``weights[i]`` is (out, in) and ``biases[i]`` is (out,). No hidden layer, so one weight
-        matrix, is a logistic regression. One output is a binary classifier (class 1 iff its logit is >= 0); several
-        outputs are one logit per class, the highest wins, the lower index on a tie.
+        One array per layer; ``weights[i]`` is (out, in) and ``biases[i]`` is (out,). A single weight matrix (no hidden
+        layer) is a logistic regression. One output is a binary classifier (class 1 iff its logit is >= 0). Several
+        outputs are one logit per class: the highest wins, and the lower index on a tie.
     classes
-        The labels that the outputs stand for, in order; 0, 1, ... if not given.
+        The labels of the outputs, in order; 0, 1, ... if not given.
     activations
         "relu" or "identity" for each hidden layer; all "relu" if not given.
 
@@ -104,27 +104,27 @@ class Network(Shown, Classifier):
         )
 
     def with_parameters(self, weights: Sequence[ArrayLike], biases: Sequence[ArrayLike]) -> Network:
-        """A network of the same build with other parameters."""
+        """A network of the same layers with other parameters."""
         return Network(weights, biases, self.classes, self.activations)
 
     @property
     def tie(self) -> int:
-        """A logit of 0 is class 1."""
+        """The class of a logit of 0: class 1."""
         return 1
 
     @property
     def rectified(self) -> bool:
-        """Whether every hidden layer ends in a ReLU."""
+        """True if every hidden layer ends in a ReLU."""
         return "identity" not in self.activations
 
     @property
     def n_features(self) -> int:
-        """How many variables the network reads."""
+        """Number of variables that the network reads."""
         return int(self.weights[0].shape[1])
 
     @property
     def n_outputs(self) -> int:
-        """How many logits it writes: 1 for a binary classifier, otherwise one per class."""
+        """Number of logits: 1 for a binary classifier, otherwise one per class."""
         return int(self.weights[-1].shape[0])
 
     @property
@@ -134,7 +134,7 @@ class Network(Shown, Classifier):
 
     @property
     def n_parameters(self) -> int:
-        """How many weights and biases there are."""
+        """Number of weights and biases."""
         return sum(map(np.size, (*self.weights, *self.biases)))
 
     def __eq__(self, other: object) -> bool:
@@ -155,11 +155,11 @@ class Network(Shown, Classifier):
 
     @property
     def _sizes(self) -> tuple[int, ...]:
-        """How many numbers there are before each layer, and at the end."""
+        """Number of values before each layer, and at the end."""
         return self.n_features, *map(len, self.weights)
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         names = [f"hidden {i + 1}" for i in range(len(self.hidden))] + ["output"]
         parameters = list(map(np.append, self.weights, self.biases))
         layers = pd.DataFrame(
@@ -206,7 +206,7 @@ class Network(Shown, Classifier):
         Parameters
         ----------
         output
-            Which logit: one index for all rows, or one per row.
+            The logit's index: one for all rows, or one per row.
         minus
             If given, the gradient is that of ``logits[output] - logits[minus]``.
         """
@@ -240,7 +240,7 @@ class Network(Shown, Classifier):
 
     @classmethod
     def load(cls, path: Place) -> Network:
-        """Read what `save` wrote. Nothing in the file is executed."""
+        """Read a file that `save` wrote. No code in the file is run."""
         # A file that cannot be opened is the caller's to hear of; whatever its bytes then lead to is a damaged file.
         with open(path, "rb") as file:
             content = io.BytesIO(file.read())

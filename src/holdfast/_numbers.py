@@ -1,7 +1,7 @@
-"""Numbers as people read them; the script of the report's page says them the same way.
+"""Numbers as people read them; the script of the report's page writes them in the same way.
 
-Halves are rounded up as they are written in decimals, as browsers do; a radius is rounded down, since it is a promise,
-and so is the delta that something is proven for.
+Halves are rounded up in decimal notation, as in browsers. A radius, and a delta that something is proven for, are
+rounded down.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST = 300
 
 
 def figure(number: float | None, digits: int = 3, rounding: str = ROUND_HALF_UP) -> str:
-    """A cost or a distance to some significant digits, all digits before the point.
+    """Write a cost or a distance to some significant digits, with all digits before the point.
 
     >>> figure(0.12345), figure(48832.4), figure(0.000052), figure(-2.5), figure(None)
     ('0.123', '48,832', '5.2×10⁻⁵', '−2.5', '–')
@@ -45,7 +45,7 @@ def figure(number: float | None, digits: int = 3, rounding: str = ROUND_HALF_UP)
 
 
 def radius(number: float | None) -> str:
-    """A certified radius: never more than was proven.
+    """Write a certified radius, rounded down to what is proven.
 
     >>> radius(0.0051999), radius(None)
     ('0.00519', '–')
@@ -54,7 +54,7 @@ def radius(number: float | None) -> str:
 
 
 def at_most(number: float | None) -> str:
-    """A delta that something is proven for, with a digit more than the radii compared with it: never more than it is.
+    """Write a delta that something is proven for, rounded down, with one digit more than radii.
 
     >>> at_most(0.00519996), at_most(0.1 + 0.2)
     ('0.005199', '0.3')
@@ -63,7 +63,7 @@ def at_most(number: float | None) -> str:
 
 
 def about(number: float) -> str:
-    """A delta in a sentence, as beside the plots: marked where digits were left out.
+    """Write a delta in a sentence or next to a plot, marked if digits were left out.
 
     >>> about(0.005), about(0.00519996)
     ('0.005', 'about 0.005199')
@@ -73,7 +73,7 @@ def about(number: float) -> str:
 
 
 def deltas(least: float | None, most: float) -> str:
-    """The radius of Δ; of several, from the least to the largest.
+    """Write the radius of Δ; of several radii, the least and the largest.
 
     >>> deltas(None, 0.02), deltas(0.001, 0.02)
     ('0.02', '0.001 to 0.02, by part of the model')
@@ -86,7 +86,7 @@ def deltas(least: float | None, most: float) -> str:
 
 
 def share(part: float) -> str:
-    """A share in percent; neither "all" nor "none" comes of rounding.
+    """Write a share in percent; rounding never gives "all" or "none".
 
     >>> share(0.846), share(0.9996), share(1.0), share(0.001)
     ('85%', '>99%', '100%', '<1%')
@@ -99,7 +99,7 @@ def share(part: float) -> str:
 
 
 def part_of(part: int, whole: int) -> str:
-    """A share of people, as a share; nothing where there is nobody.
+    """Write a share of people in percent; a dash if there are no people.
 
     >>> part_of(3, 4), part_of(0, 0)
     ('75%', '–')
@@ -108,7 +108,7 @@ def part_of(part: int, whole: int) -> str:
 
 
 def roundest(low: float, high: float, *, up: bool) -> float:
-    """The number with the fewest digits from low to high; of several the greatest, or the least unless `up`.
+    """The number with the fewest digits from `low` to `high`; of several the greatest if `up`, otherwise the least.
 
     >>> roundest(37.2, 41.9, up=True), roundest(0.1234, 0.1299, up=False), roundest(3.0, 3.0, up=True)
     (40.0, 0.125, 3.0)
@@ -126,7 +126,7 @@ def roundest(low: float, high: float, *, up: bool) -> float:
 
 
 def short(number: float, *, up: bool) -> float:
-    """A number of few decimals just above or below one of many, by no more than a thousandth; else the number itself.
+    """A number of few decimals within a thousandth above or below the given one, or the given one if it is short.
 
     >>> short(2999.999877929687, up=False), short(1.9999999403953552, up=False), short(0.25, up=False)
     (2999.0, 1.999, 0.25)
@@ -144,7 +144,7 @@ def short(number: float, *, up: bool) -> float:
 
 
 def change(value: float | None, unit: str = "") -> str:
-    """A signed change in the caller's unit, to four significant digits; of percentages in points.
+    """Write a signed change in the caller's unit, to four significant digits; percentages change in points.
 
     >>> change(1250.0, "USD"), change(-0.5), change(7, "%")
     ('+1,250 USD', '−0.5', '+7 points')
@@ -157,7 +157,7 @@ def change(value: float | None, unit: str = "") -> str:
 
 
 def readable(value: Any) -> str:
-    """Any value: four digits of a fraction, thousands apart, yes and no.
+    """Write any value: fractions to four digits, a thousands separator, yes and no.
 
     >>> [readable(value) for value in (0.123456, 1234567, float("inf"), None, True, "as it is")]
     ['0.1235', '1,234,567', '∞', '–', 'yes', 'as it is']

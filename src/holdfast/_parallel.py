@@ -1,6 +1,6 @@
-"""Work side by side, as joblib is told: by `n_jobs`, or by `joblib.parallel_config` around a call.
+"""Run work in parallel as joblib is configured: by `n_jobs`, or by `joblib.parallel_config` around a call.
 
-What is handed out does not depend on how many workers there are, so neither do results.
+The parts of the work do not depend on the number of workers, so the results do not either.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ workers: Callable[[], int] = partial(joblib.effective_n_jobs, None)
 
 
 def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-    """The function of each part, in order; parts are made as workers ask for them. The function has to pickle.
+    """Apply a function to each part, in order; parts are made when a worker is free. The function must pickle.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def spread(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
 
 
 def _watched(parent: int, function: Callable[[T], R], part: T) -> R:
-    """The function of a part; joblib's own processes, which would outlive a killed parent by minutes, leave with it."""
+    """Apply the function to a part in a process that ends with its parent; joblib's would outlive it by minutes."""
     if current_process().name.startswith("LokyProcess") and os.getpid() != parent:
         _settle_in(parent)
     return function(part)
@@ -53,10 +53,10 @@ def _watched(parent: int, function: Callable[[T], R], part: T) -> R:
 
 @cache
 def _settle_in(parent: int) -> None:
-    """Once in each process: leave with the parent, and keep the memory of arrays that are freed.
+    """Prepare a process once: end with the parent, and keep the memory of freed arrays.
 
-    glibc gives back to the system what is larger than the largest piece that was freed so far; to fetch it again for
-    every large array takes a tenth of the time of a radius. 32 MiB are as much as it keeps.
+    glibc returns memory to the system if it is larger than the largest piece freed so far. Fetching it again for
+    every large array takes a tenth of the time of a radius. glibc keeps at most 32 MiB.
     """
     np.empty(2**25 - 2**16, dtype=np.uint8)
 
@@ -69,13 +69,7 @@ def _settle_in(parent: int) -> None:
 
 
 def beside(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-    """The same as `spread`; without workers a thread finds the next answer while the caller sees to this one.
-
-    Examples
-    --------
-    >>> list(beside(abs, [-2, 3]))
-    [2, 3]
-    """
+    """Apply a function as `spread` does; without workers a thread computes the next result while the caller works."""
     if workers() > 1:
         yield from spread(function, parts)
         return
@@ -90,7 +84,7 @@ def beside(function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
-    """The same items; a thread makes the next one while this one is worked on, and no more: they may be large.
+    """Yield the same items; a thread makes only the next one in advance, because items may be large.
 
     Examples
     --------
@@ -106,7 +100,7 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
 
 
 def check_jobs(n_jobs: Any) -> None:
-    """Refuse what is no number of workers before any work is done."""
+    """Refuse an invalid number of workers before any work is done."""
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not whole or n_jobs == 0):
         raise InvalidInputError(
@@ -115,7 +109,7 @@ def check_jobs(n_jobs: Any) -> None:
 
 
 def jobs(n_jobs: Any) -> AbstractContextManager[Any]:
-    """Within it, whatever is spread is spread over so many workers, as in joblib; None: as it would be without."""
+    """Context in which `spread` uses this many workers, as in joblib; None leaves the number as it is."""
     if n_jobs is None:
         return nullcontext()
     check_jobs(n_jobs)

@@ -1,4 +1,4 @@
-"""A progress bar for work that takes longer than a look."""
+"""A progress bar for long work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EVERY = 10.0
 
 
 def no_bar(done: int) -> None:
-    """Moves nothing; another process, which has no bar to move, can be given it too."""
+    """Do nothing: the function for work without a bar, which other processes can be given too."""
 
 
 # What moves the bar around a batch that is worked on in this process; last the innermost.
@@ -25,10 +25,10 @@ _AROUND: list[Advance] = [no_bar]
 def progress_bar(
     title: str, total: int, *, wanted: bool | None, long: int, lines: bool = False
 ) -> Iterator[Advance]:
-    """A bar on stderr and the function that moves it; by default from `long` rows on if stderr is a terminal.
+    """Show a bar on stderr and yield the function that moves it; by default from `long` rows on in a terminal.
 
-    Where stderr is no terminal, such as in a log, a line says now and then how far the work is. Without a bar the
-    function moves the one around it, which counts in batches, or does nothing; with `lines` there is always one.
+    If stderr is no terminal, such as a log, a line reports the progress from time to time. Without a bar, the function
+    moves the outer bar, which counts batches, or does nothing. With `lines`, the lines are always written.
     """
     terminal = sys.stderr.isatty()
     if lines or wanted or (wanted is None and terminal and total >= long):
@@ -47,18 +47,18 @@ def progress_bar(
 
 
 class _Outer:
-    """Moves a bar by whole batches, and within them by what is known of their rows."""
+    """Moves a bar by finished batches, and within a batch by the rows known to be done."""
 
     def __init__(self, move: Advance) -> None:
         self.move, self.known = move, 0
 
     def within(self, done: int) -> None:
-        """Rows of batches that are not finished."""
+        """Count rows of unfinished batches."""
         self.known += done
         self.move(done)
 
     def advance(self, done: int) -> None:
-        """A finished batch."""
+        """Count a finished batch."""
         counted = min(self.known, done)
         self.known -= counted
         self.move(done - counted)

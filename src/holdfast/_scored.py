@@ -1,8 +1,8 @@
-"""Any model at all, known by its scores alone: boosted trees, forests, calibrated ensembles, a service elsewhere.
+"""A model known only by its scores: boosted trees, forests, calibrated ensembles, a remote service.
 
-Its margin is what the library itself computes: log-odds where it gives probabilities, its own decision function where
-it has one. Nothing is known of what goes on inside, so nothing about its parameters can be proven; a promise about how
-far its *margin* may fall can.
+Its margin is the number that the library itself computes: log-odds if it gives probabilities, otherwise its decision
+function. The parameters are unknown, so no proof about them is possible. A promise can state how far the *margin* may
+fall.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ CHECKED = 256
 
 @dataclass
 class Tally:
-    """How often a model was asked, and about how many rows; kept by all copies of it."""
+    """Number of calls of a model, and of rows scored; shared by all copies of the model."""
 
     calls: int = 0
     rows: int = 0
     agreed: bool = False
 
     def since(self, before: Tally) -> Tally:
-        """What came on top of an earlier copy."""
+        """The calls and rows since an earlier copy."""
         return Tally(self.calls - before.calls, self.rows - before.rows, self.agreed)
 
     def __str__(self) -> str:
@@ -51,25 +51,25 @@ class Scored(Classifier):
     Parameters
     ----------
     score
-        From a table, as the model reads it, to logits: (n,) for two classes, (n, k) for several.
+        Function from a table, as the model reads it, to logits: (n,) for two classes, (n, k) for several.
     labels
         The class labels, in the order of the logits.
     columns
-        The names of the columns that the model reads, where it knows them.
+        The names of the columns that the model reads, if known.
     width
-        How many there are, where that is known.
+        Number of columns, if known.
     predict_labels
-        The model's own prediction, to hold the logits against; None where it has none.
+        The model's own prediction, compared with the logits; None if it has none.
     why
-        Why it is not a network, for whoever needs one.
+        Why the model is not a network, for error messages.
     batch
-        At most so many rows at once.
+        Largest number of rows in one call.
     decode
-        From points to the table that the model reads; None where points are what it reads.
+        Function from points to the table that the model reads; None if the model reads points.
     raw
-        Whether it reads the caller's table; else a space's variables, as networks do.
+        True if the model reads the caller's table, False if it reads a space's variables, as networks do.
     tie
-        The class, of two, that a score of exactly 0 stands for.
+        The class, of two, that a score of exactly 0 means.
     """
 
     score: Callable[[Any], Any]
@@ -93,16 +93,16 @@ class Scored(Classifier):
 
     @property
     def n_features(self) -> int:
-        """How many variables the model reads."""
+        """Number of variables that the model reads."""
         if self.width is None:
             raise InvalidInputError(
-                "space: expected one for a function of a table, whose columns nobody else knows"
+                "space: expected a FeatureSpace, because a function of a table does not know its columns"
             )
         return self.width
 
     @property
     def n_outputs(self) -> int:
-        """1 for two classes, otherwise one for each class."""
+        """Number of scores: 1 for two classes, otherwise one for each class."""
         return 1 if len(self.labels) == 2 else len(self.labels)
 
     def __eq__(self, other: object) -> bool:
@@ -116,30 +116,30 @@ class Scored(Classifier):
         return self.score, self.labels, self.columns, self.width, self.batch
 
     def reading(self, decode: Callable[[Floats], pd.DataFrame] | None, width: int) -> Scored:
-        """The same model, asked about points that stand for rows of a table."""
+        """The same model for points that represent rows of a table."""
         return replace(self, decode=decode, width=width, known=None)
 
     def doubts(self, points: Floats, frame: pd.DataFrame, classes: Ints) -> list[str]:
-        """Why a point's class, as its scores have it, does not hold for this row of the caller's table, or \"\"."""
+        """Why the class of a point's scores is not valid for its row of the caller's table, or \"\", for each point."""
         reasons = np.full(points.shape[0], "", dtype=object)
         if points.shape[0] and self.predict_labels is not None:
             theirs = np.asarray(self.predict_labels(self._table(points))).ravel().astype(str)
             reasons[theirs != self.classes[classes].astype(str)] = (
-                "the model's own prediction is not what its scores say"
+                "the model's own prediction differs from the class of its scores"
             )
         for row in np.flatnonzero(self.other_rows(points, frame)):
             reasons[row] = self.why_other(frame.iloc[row])
         return list(reasons)
 
     def why_other(self, own: pd.Series) -> str:
-        """Why the model's score does not count for this row: it was asked about another one."""
+        """Why the model's score is not valid for this row: a different row was scored."""
         gaps = [str(name) for name in self.columns or own.index if pd.isna(own[name])]
         if not gaps:
-            return "the space cannot tell this row from another that the model was asked about; scale='none' does"
+            return "the space cannot tell this row from another row; a space with scale='none' can"
         return f"{gaps[0]} is missing for this person; FeatureSpace.from_frame(X, missing={gaps}) allows gaps"
 
     def other_rows(self, points: Floats, frame: pd.DataFrame) -> Bools:
-        """For which points the row that is scored is not, bit for bit, this one."""
+        """Mask of the points whose scored row differs in any bit from the caller's row."""
         if self.decode is None or not points.shape[0]:
             return np.zeros(points.shape[0], dtype=np.bool_)
         scored = self.decode(points)
@@ -151,7 +151,7 @@ class Scored(Classifier):
         return np.asarray(np.logical_or.reduce(other), dtype=np.bool_)
 
     def about(self, rows: pd.DataFrame) -> tuple[Scored, Floats]:
-        """The same model, asked about these rows as they are: a point is the number of a row."""
+        """The same model for exactly these rows: a point is the number of a row."""
         numbered = self.reading(lambda numbers: rows.iloc[numbers[:, 0].astype(np.intp)], 1)
         return numbered, np.arange(len(rows), dtype=np.float64)[:, None]
 
@@ -160,10 +160,10 @@ class Scored(Classifier):
         return replace(self, score=_Moved(self.score, tuple(by), scores), predict_labels=None)
 
     def at(self, offsets: Sequence[float], threshold: float | None, first: bool = False) -> Scored:
-        """The model that decides at a threshold: its scores less these constants, class 1 from 0 on.
+        """The model at a threshold: its scores less these constants, class 1 from 0 on.
 
-        Where there are probabilities, these decide what is at the threshold, to the last bit; with `first` it is
-        one for the first of two classes.
+        If there are probabilities, they decide at the threshold, to the last bit. With `first` the threshold is for the
+        first of two classes.
         """
         odds = getattr(self.score, "odds_at", None)
         asked = self if odds is None else replace(self, score=odds(threshold, first))
@@ -173,7 +173,7 @@ class Scored(Classifier):
         )
 
     def check_points(self, X: ArrayLike) -> Floats:
-        """As for every model; a function of arrays takes any number of columns."""
+        """Check points as for every model; a function of arrays takes any number of columns."""
         if self.width is None and np.ndim(X) == 2:
             return replace(self, width=int(np.shape(X)[1])).check_points(X)
         return super().check_points(X)
@@ -190,7 +190,7 @@ class Scored(Classifier):
         return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
 
     def _recalled(self, points: Floats, known: dict[bytes, list[float]]) -> Floats:
-        """The scores, of which only new ones are computed."""
+        """The scores; only rows that are new are computed."""
         keys = [point.tobytes() for point in points]
         new = {key: place for place, key in enumerate(keys) if key not in known}
         if new:
@@ -233,7 +233,7 @@ class Scored(Classifier):
         return scores
 
     def _compare(self, table: Any, scores: Floats) -> None:
-        """Refuse a model whose class is not the one with the highest score, such as one with a threshold of its own."""
+        """Refuse a model whose class is not the one with the highest score, such as a model with its own threshold."""
         assert self.predict_labels is not None
         theirs = np.asarray(self.predict_labels(table))
         ours = self.classes[self.winners(scores)]
@@ -258,8 +258,8 @@ class Scored(Classifier):
 def log_odds(probabilities: Any, threshold: float | None = None, first: bool = False) -> Floats:
     """Logits of probabilities: (n,) or (n, 1) of the second of two classes, (n, 2), or (n, k) for several.
 
-    With a `threshold` less its own logit: >= 0 where, and only where, the probability of the second class is at it; or
-    that of the `first` class is not.
+    With a `threshold`, its log-odds are subtracted: the result is >= 0 exactly if the probability of the second class
+    is at least the threshold, or, with `first`, that of the first class is below it.
 
     Examples
     --------
@@ -295,19 +295,19 @@ def scored(
     batch: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> Scored:
-    """A function of a table as a model: a service elsewhere, or anything that no library here knows.
+    """Wrap a function of a table as a model: a remote service, or a library that holdfast does not know.
 
     Parameters
     ----------
     function
-        From a table (a DataFrame where a space or `columns` are given, else an array) to its scores.
+        Function from a table (a DataFrame if a space or `columns` are given, otherwise an array) to its scores.
     classes
         The labels, in the order of the scores.
     output
         "probability": of the second of two classes, (n,), or of every class, (n, k). "margin": logits, (n,) or (n, k);
         of two classes the second wins where its logit is above 0.
     batch
-        At most so many rows in one call.
+        Largest number of rows in one call.
     columns
         The names of the columns that the function reads.
 
@@ -336,7 +336,7 @@ def scored(
 
 @dataclass(frozen=True)
 class _Odds:
-    """A function's probabilities as log-odds."""
+    """Log-odds of a function's probabilities."""
 
     function: Callable[[Any], Any]
     threshold: float | None = None
@@ -347,7 +347,7 @@ class _Odds:
         return log_odds(self.function(table), self.threshold, self.first)
 
     def odds_at(self, threshold: float | None, first: bool = False) -> _Odds:
-        """The same at a threshold."""
+        """The same log-odds at a threshold."""
         return replace(self, threshold=threshold, first=first)
 
 

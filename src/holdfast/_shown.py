@@ -1,6 +1,6 @@
-"""How results show themselves: each gives a plain summary, and rooms above make HTML and pictures of it.
+"""The summary of a result; `holdfast.presentation` makes HTML and pictures of it.
 
-`holdfast.presentation` registers with `html` and `draw`, so that no result imports anything that draws.
+That package registers with `html` and `draw`, so that no result imports a library for drawing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEAD = 20
 
 @dataclass(frozen=True)
 class Summary:
-    """What a notebook says of a result.
+    """The summary that a notebook shows of a result.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class Summary:
     facts
         (name, value) pairs; those without a value are left out.
     table
-        The rows to show, of which the first `most` are taken; a cell that is a tuple has one line for each part.
+        The rows to show, at most the first `most`; a cell that is a tuple has one line for each part.
     total, rows
-        How many there are in all (the table's, by default), and what they are called.
+        Number of rows in all (by default, those of the table), and their name.
     notes
         Sentences below the table.
     """
@@ -49,7 +49,7 @@ class Shown(ABC):
 
     @abstractmethod
     def overview(self) -> Summary:
-        """What there is to say at a glance."""
+        """The summary of the result."""
 
     def _repr_html_(self) -> str:
         return html(self)
@@ -57,11 +57,11 @@ class Shown(ABC):
 
 @singledispatch
 def html(result: object) -> str:
-    """A result as a notebook shows it."""
+    """HTML of a result for a notebook."""
     raise TypeError(f"expected a result that can be shown, got {type(result).__name__}")
 
 
 @singledispatch
 def draw(result: object, *given: Any, **options: Any) -> Any:
-    """The picture of a result."""
+    """Draw a picture of a result."""
     raise TypeError(f"expected a result that can be drawn, got {type(result).__name__}")

@@ -1,4 +1,4 @@
-"""Trees as an object of JSON, as the checker reads them and a ledger keeps them; and back."""
+"""Trees as a JSON object, as the checker reads them and a ledger stores them, and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLAIN = ("divisor", "zero", "compare")
 
 
 def tree_document(trees: TreeEnsemble) -> dict[str, Any]:
-    """All that the trees compute of a row, and how a table becomes one; of what a pipeline does before, the hash.
+    """All that the trees compute of a row, and how a table becomes one; earlier steps of a pipeline as a hash.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def tree_document(trees: TreeEnsemble) -> dict[str, Any]:
     forest, votes = trees.forest, trees.score
     if votes.off or votes.bar is not None:
         raise UnsupportedModelError(
-            "expected trees as they were trained, got some with a threshold in them"
+            "expected trees as they were trained, got trees that include a threshold"
         )
     labels = [None if each is None else [_plain(label) for label in each] for each in votes.labels]
     return {
@@ -72,7 +72,7 @@ def tree_document(trees: TreeEnsemble) -> dict[str, Any]:
 
 
 def of_tree_document(document: dict[str, Any]) -> TreeEnsemble:
-    """The trees that a document is about, to compare others with; of steps before them it has the hash alone."""
+    """The trees of a document, for comparing others with them; steps before them are known only by their hash."""
     kinds = {"missing_left": np.bool_, "sets": np.bool_, "values": np.float64, "base": np.float64}
     lists: dict[str, Any] = {
         name: np.array(document[name], dtype=kinds.get(name, np.int32)) for name in _LISTS
@@ -105,7 +105,7 @@ def of_tree_document(document: dict[str, Any]) -> TreeEnsemble:
 
 
 def _number(value: float) -> float | str:
-    """JSON has no infinity."""
+    """A number for JSON, which has no infinity."""
     return value if math.isfinite(value) else repr(value)
 
 

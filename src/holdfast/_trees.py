@@ -1,4 +1,4 @@
-"""A tree ensemble as a model: boosted trees, forests and single trees of any library, read exactly."""
+"""Tree ensembles as models: boosted trees, forests and single trees of any library, read exactly."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ _LIBRARIES = {
 
 @dataclass(frozen=True)
 class Votes:
-    """From a table to the logits of trees.
+    """Function from a table to the logits of trees.
 
     Parameters
     ----------
     forest
         The trees.
     columns
-        The names of the columns, where the model knows them.
+        The names of the columns, if the model knows them.
     labels
-        For each column the categories in the order of their codes, where the model knows them; else None.
+        For each column the categories in the order of their codes, if the model knows them; otherwise None.
     before
-        What is done to the table first: the earlier steps of a pipeline.
+        Function applied to the table first: the earlier steps of a pipeline.
     shares
-        Whether the sums are probabilities, as of forests: the logits are then their log-odds.
+        True if the sums are probabilities, as in forests: the logits are then their log-odds.
     band
-        Margins of two classes above 0 by no more than this are 0: the library's own probability of them is one half. Of
-        several classes: differences no larger may be a tie to the library.
+        Margins of two classes above 0 by at most this count as 0: the library's own probability is one half. For
+        several classes, differences of at most this may be a tie in the library.
     off
-        What a threshold takes off the logits; for shares the threshold itself is `bar`.
+        The amounts that a threshold subtracts from the logits; for shares the threshold itself is `bar`.
     odds
-        Whether the logits are log-odds of probabilities.
+        True if the logits are log-odds of probabilities.
     """
 
     forest: Forest
@@ -64,7 +64,7 @@ class Votes:
     odds: bool = True
 
     def matrix(self, table: Any) -> Floats:
-        """What the trees read of a table: a number, a code, or NaN in every place."""
+        """The values that the trees read of a table: a number, a code, or NaN in every place."""
         if self.before is not None:
             table = self.before(table)
         table = table.toarray() if hasattr(table, "toarray") else table
@@ -123,7 +123,7 @@ class Votes:
         return logits - np.array(self.off) if self.off else logits
 
     def _plain(self, shares: Floats) -> Floats:
-        """What decides between shares, with nothing done to it."""
+        """The difference of shares that decides the class, without any rounding."""
         if shares.shape[1] > 2:
             return shares
         if self.bar is None:
@@ -132,9 +132,9 @@ class Votes:
 
     @property
     def doubt(self) -> float:
-        """What a margin has to be above: the band; at a threshold what a library's own probability may round.
+        """The value that a margin must exceed: the band, or at a threshold the rounding of the library's probability.
 
-        It is within 8 units of rounding of the true p, and  d logit = dp / (p (1 - p)).
+        That probability is within 8 units of rounding of the true p, and  d logit = dp / (p (1 - p)).
         """
         if not self.off:
             return self.band
@@ -144,17 +144,17 @@ class Votes:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """What the columns of the trees are called, where that is known."""
+        """The names of the trees' columns, if known."""
         return self.columns if self.before is None else None
 
     def odds_at(self, threshold: float | None, first: bool = False) -> Votes:
-        """The same at a threshold."""
+        """The same logits at a threshold."""
         return replace(self, bar=threshold, first=first)
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was done to a table before some trees, known by the hash of all that was fitted; it cannot be run."""
+    """The steps before some trees, known only by the hash of all that was fitted; they cannot be run."""
 
     digest: str
 
@@ -163,10 +163,10 @@ class Recorded:
 
 
 def steps_digest(before: Callable[[Any], Any] | None) -> str | None:
-    """A hash of steps before trees, with all that they were fitted to; None where code of others decides too.
+    """A hash of steps before trees, with all that they were fitted to; None if they contain foreign code.
 
-    Equal hashes are of equal steps of the same versions of the same libraries. What is pickled by its name, such as a
-    function of the caller's, may do something else under the same name.
+    Equal hashes mean equal steps of the same versions of the same libraries. Objects that pickle by name, such as a
+    function of the caller's, may change under the same name.
 
     Examples
     --------
@@ -190,10 +190,10 @@ def steps_digest(before: Callable[[Any], Any] | None) -> str | None:
 
 
 class _Known(pickle.Unpickler):
-    """Reads nothing but what libraries define whose versions are known."""
+    """Unpickler that reads only objects of libraries with known versions."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """A class or a function by its name."""
+        """Look up a class or a function by its name."""
         if module.partition(".")[0] not in _LIBRARIES:
             raise pickle.UnpicklingError(module)
         return super().find_class(module, name)
@@ -201,10 +201,10 @@ class _Known(pickle.Unpickler):
 
 @dataclass(frozen=True, eq=False)
 class Gapped(Scored):
-    """A model that knows where a row goes that lacks a value."""
+    """A model that knows where a row with a missing value goes."""
 
     def check_points(self, X: Any) -> Floats:
-        """As for every model; but a value may be missing."""
+        """Check points as for every model; values may be missing."""
         if self.decode is not None:
             return super().check_points(X)
         points = given_floats(X, "X")
@@ -217,16 +217,16 @@ class Gapped(Scored):
 class TreeEnsemble(Gapped):
     """Boosted trees, a forest or a single tree, with all that they compute.
 
-    It reads the caller's table, as any model does that is known by its scores; unlike those its leaves and thresholds
-    are known, so that `TreeChanges` can be proven about it. `load_model` makes one of a model of XGBoost, LightGBM,
-    scikit-learn and others.
+    It reads the caller's table, as models known by their scores do. Its leaves and thresholds are also known, so that
+    `TreeChanges` can be proven about it. `load_model` reads such models from XGBoost, LightGBM, scikit-learn and
+    others.
 
     Attributes
     ----------
     score
-        The trees, and how a table becomes what they read: `Votes`.
+        The trees, and how a table becomes the values that they read: `Votes`.
     origin
-        The library that it came from, and what is needed to write it down for that library.
+        The library of the model, and the data needed to write it in that library's format.
 
     Examples
     --------
@@ -246,26 +246,26 @@ class TreeEnsemble(Gapped):
         return self.score.forest
 
     def sums(self, X: Any) -> Floats:
-        """What the leaves add up to at points, bit for bit as the library computes it, (n, outputs of the trees)."""
+        """The sums of the leaves at points, bit for bit as the library computes them, (n, outputs of the trees)."""
         return self.forest.sums(self.matrix(X))
 
     def matrix(self, X: Any) -> Floats:
-        """What the trees read at points."""
+        """The values that the trees read at points."""
         return self.score.matrix(self._table(self.check_points(X)))
 
     def predict(self, X: Any) -> Any:
-        """The class label of each row: of points, or of a table that the model was fitted on rows of."""
+        """The class label of each row of points, or of a table with the model's columns."""
         if isinstance(X, pd.DataFrame) and self.raw:
             return self.classes[self.winners(self.score(X))]
         return super().predict(X)
 
     def row(self, point: Floats) -> list[float | None]:
-        """What the trees read at a point; None where a value is missing."""
+        """The values that the trees read at a point; None where a value is missing."""
         read = self.matrix(point[None, :])[0].tolist()
         return [None if value != value else value for value in read]
 
     def reads_like(self, other: TreeEnsemble) -> bool:
-        """Whether another ensemble makes the same of a table before its trees, and of sums after them."""
+        """True if another ensemble prepares a table in the same way, and makes the same logits of the sums."""
         ours, theirs = (
             replace(one.score, forest=self.forest, before=None) for one in (self, other)
         )
@@ -284,14 +284,14 @@ class TreeEnsemble(Gapped):
     def behind(
         self, before: Callable[[Any], Any], columns: tuple[str, ...] | None, width: int | None
     ) -> TreeEnsemble:
-        """The same trees behind what is done to a table first."""
+        """The same trees after steps that are applied to a table first."""
         votes = replace(self.score, before=before, columns=columns)
         return replace(self, score=votes, columns=columns, width=width, raw=True)
 
     def at(
         self, offsets: Sequence[float], threshold: float | None, first: bool = False
     ) -> TreeEnsemble:
-        """The model that decides at a threshold, from the logit 0 on."""
+        """The model at a threshold: class 1 from the logit 0 on."""
         if self.score.shares and threshold is not None:
             moved = self.score.odds_at(threshold, first)
         else:

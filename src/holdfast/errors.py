@@ -1,4 +1,4 @@
-"""One family of exceptions: catch `HoldfastError` and you have caught everything holdfast raises on purpose."""
+"""All exceptions of holdfast: `HoldfastError` catches every error that holdfast raises on purpose."""
 
 __all__ = [
     "DatasetNotFoundError",
@@ -19,7 +19,7 @@ class HoldfastError(Exception):
 
 
 class HoldfastWarning(UserWarning):
-    """Something that was asked for and done, and may not be what was meant."""
+    """The call succeeded, but an argument looks unintended."""
 
 
 class UndecidedColumnWarning(HoldfastWarning):
@@ -27,7 +27,7 @@ class UndecidedColumnWarning(HoldfastWarning):
 
 
 class InvalidInputError(HoldfastError, ValueError):
-    """An argument is not what was expected; the message says what was expected and what came."""
+    """An argument is invalid; the message names the expected and the given value."""
 
 
 class UnsupportedModelError(HoldfastError, TypeError):
@@ -35,7 +35,7 @@ class UnsupportedModelError(HoldfastError, TypeError):
 
 
 class FileFormatError(HoldfastError, ValueError):
-    """A file is corrupted, incomplete, or of another format than its name says."""
+    """A file is corrupted, incomplete, or in another format than its name says."""
 
 
 class DownloadError(HoldfastError, OSError):
@@ -43,7 +43,7 @@ class DownloadError(HoldfastError, OSError):
 
 
 class DatasetNotFoundError(HoldfastError, FileNotFoundError):
-    """A table is neither here nor to be had; the message says where it was looked for and what to do."""
+    """A table is not available; the message names the places searched and what to do."""
 
 
 class MissingExtraError(HoldfastError, ImportError):
@@ -56,4 +56,4 @@ class MissingExtraError(HoldfastError, ImportError):
 
 
 class UntrustedFileError(HoldfastError):
-    """A file that can run code when opened, and the user has not said that it may."""
+    """A file could run code when opened, and the caller has not allowed that."""

@@ -1,7 +1,7 @@
 """CatBoost: numbers rounded to float32, a row goes right where its value is above the border, sums in float64.
 
-A symmetric tree asks the same question of a whole level; here each node asks on its own. What the library writes as
-JSON says all, and its leaves are held against those of the library, to the last bit.
+A symmetric tree has the same comparison at every node of a level; here each node has its own. The library's JSON
+describes the whole model, and its leaves are compared with those of the library, to the last bit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from holdfast.importers._tree_parts import Tree, forest_of, tree_model
 _BINARY = ("Logloss", "CrossEntropy")
 _SEVERAL = ("MultiClass", "MultiClassOneVsAll")
 _WAY_OUT = (
-    "encode them before the model: a pipeline with an OneHotEncoder or OrdinalEncoder in front is read in full, and "
-    "any model works by its scores"
+    "encode them before the model, in a pipeline with a OneHotEncoder or OrdinalEncoder, which is read in full; or "
+    "pass a function of the model's scores, which works for any model"
 )
 
 
 def read_file(path: Path) -> Any:
-    """The classifier in a .cbm or .json file."""
+    """Read the classifier in a .cbm or .json file."""
     model = catboost.CatBoostClassifier()
     try:
         return model.load_model(str(path), format=path.suffix.lower().lstrip("."))
@@ -40,14 +40,14 @@ def read_file(path: Path) -> Any:
 
 
 def import_model(model: Any) -> Model:
-    """The trees of a classifier."""
+    """Read the trees of a classifier."""
     if not isinstance(model, catboost.CatBoostClassifier):
         raise UnsupportedModelError(
             f"{type(model).__name__} is not supported: expected a CatBoostClassifier"
         )
     if not model.is_fitted():
         raise InvalidInputError("expected a fitted CatBoostClassifier, got one that is not fitted")
-    loss = str(model.get_all_params().get("loss_function", "none that is known")).partition(":")[0]
+    loss = str(model.get_all_params().get("loss_function", "unknown loss")).partition(":")[0]
     if loss not in (*_BINARY, *_SEVERAL):
         raise UnsupportedModelError(
             f"CatBoost's {loss} is not supported: expected one of {', '.join((*_BINARY, *_SEVERAL))}"
@@ -57,7 +57,7 @@ def import_model(model: Any) -> Model:
     if outputs == 1 and model.get_probability_threshold() != 0.5:
         raise UnsupportedModelError(
             f"CatBoost: expected a probability threshold of 0.5, got {model.get_probability_threshold()}; put it back "
-            "with set_probability_threshold(0.5) and give it as threshold="
+            "with set_probability_threshold(0.5) and pass it as threshold="
         )
     if len(labels) < 2 or (outputs == 1) != (len(labels) == 2):
         raise UnsupportedModelError(
@@ -87,7 +87,7 @@ def import_model(model: Any) -> Model:
 
 
 def _document(model: Any) -> dict[str, Any]:
-    """What the library writes as JSON."""
+    """The model as the library writes it in JSON."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json")
@@ -96,7 +96,7 @@ def _document(model: Any) -> dict[str, Any]:
 
 
 def _checked(features: dict[str, Any]) -> list[bool]:
-    """For each column of numbers whether a value that is missing is above every border."""
+    """For each column of numbers, True if a missing value is above every border."""
     others = [name for name, found in features.items() if name != "float_features" and found]
     if others:
         raise UnsupportedModelError(
@@ -109,7 +109,7 @@ def _checked(features: dict[str, Any]) -> list[bool]:
 
 
 def _trees(document: dict[str, Any], values: Any, scale: float, ways: list[bool]) -> Iterator[Tree]:
-    """One after the other, each with its leaves."""
+    """Yield the trees one by one, each with its leaves."""
     start = 0
     for tree in document.get("oblivious_trees") or document.get("trees") or ():
         flat = _symmetric(tree) if "oblivious_trees" in document else _grown(tree)
@@ -120,7 +120,7 @@ def _trees(document: dict[str, Any], values: Any, scale: float, ways: list[bool]
         # The library lists the leaves of grown trees in another order than its JSON.
         if not np.array_equal(np.sort(own, axis=0), np.sort(said, axis=0)):
             raise UnsupportedModelError(
-                "CatBoost: expected JSON with the leaves of the model, got others"
+                "CatBoost: the leaves in the model's JSON differ from the leaves of the model"
             )
         numbers = np.zeros((feature.size, values.shape[1]))
         numbers[leaf] = said * scale
@@ -133,7 +133,9 @@ def _trees(document: dict[str, Any], values: Any, scale: float, ways: list[bool]
             threshold=border,
         )
     if start != len(values):
-        raise UnsupportedModelError("CatBoost: expected as many leaves as its JSON has")
+        raise UnsupportedModelError(
+            "CatBoost: the model and its JSON have different numbers of leaves"
+        )
 
 
 def _split(split: dict[str, Any]) -> tuple[int, float]:
@@ -145,7 +147,7 @@ def _split(split: dict[str, Any]) -> tuple[int, float]:
 
 
 def _symmetric(tree: dict[str, Any]) -> tuple[Any, ...]:
-    """2**depth leaves; bit i of a leaf's number says whether the row is above border i. The root asks the last one."""
+    """Read 2**depth leaves: bit i of a leaf's number is 1 if the row is above border i; the root is the last bit."""
     splits = [_split(split) for split in tree["splits"] or ()]
     depth = len(splits)
     inner = 2**depth - 1
@@ -161,7 +163,7 @@ def _symmetric(tree: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _grown(tree: dict[str, Any]) -> tuple[Any, ...]:
-    """A tree of nodes in each other, the left one before the right one."""
+    """Read a tree of nested nodes, the left one before the right one."""
     nodes: list[list[Any]] = []
     said = []
 

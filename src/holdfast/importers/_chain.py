@@ -1,8 +1,8 @@
-"""What every reader builds up while it follows a model from its input to its output.
+"""The layers that a reader collects on its way from a model's input to its output.
 
     x -> affine [-> ReLU] -> affine -> ... -> affine [-> sigmoid or softmax]
 
-A chain refuses what a `Network` cannot say exactly, so the readers of all libraries refuse the same things.
+A chain refuses any model that a `Network` cannot represent exactly, so all readers refuse the same models.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SINGLE, DOUBLE = 1, 11
 
 @dataclass(frozen=True)
 class Affine:
-    """One layer: weight (out, in), and a bias unless none has been seen yet."""
+    """One layer: weight (out, in), and a bias unless none has been found yet."""
 
     weight: Floats
     bias: Floats | None
@@ -36,31 +36,31 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """The operations that led from the model's input to one value inside it. Each method returns a longer chain.
+    """The operations between the model's input and one value inside it. Each method returns a longer chain.
 
     Parameters
     ----------
     affines
         The affine layers so far.
     activations
-        What followed each of them but the last: "relu" or, where nothing did, "identity". Two affine layers in a row
-        are not multiplied into one, because then Δ would move other parameters than the model has.
+        The activation after each of them except the last: "relu", or "identity" for none. Two consecutive affine layers
+        are not merged, because then Δ would move other parameters than the model's.
     rectified
         The name of the ReLU that follows the last affine layer, empty if there is none.
     squashed
-        The name of the sigmoid or softmax at the end, empty if there is none. It does not change which class wins, so
-        it is dropped, and nothing may come after it.
+        The name of the sigmoid or softmax at the end, empty if there is none. It does not change the winning class, so
+        it is dropped, and must be the last operation.
     folding
-        A scale and a shift for each column that wait for the affine layer that they are multiplied into, and the name
-        of what they come from.
+        A scale and a shift for each column, to be merged into the next affine layer, and the name of the operation that
+        they come from.
     width
-        How many columns the value has, where known.
+        Number of columns of the value, if known.
     flat
         False while the value has more than the two dimensions (rows, columns).
     classes
-        The labels of the outputs, where the model says them.
+        The labels of the outputs, if the model has them.
     kind
-        The kind of numbers that the input has, as ONNX counts kinds: trees tell float32 and float64 apart.
+        The number type of the input, as ONNX numbers types: trees distinguish float32 and float64.
     """
 
     affines: tuple[Affine, ...] = ()
@@ -76,7 +76,7 @@ class Chain:
     def affine(
         self, name: str, weight: ArrayLike, bias: ArrayLike | None, *, source: object = None
     ) -> Chain:
-        """Append W v + b. `source` is the object the weights live in: the same one twice is a shared layer."""
+        """Append W v + b. `source` is the object that holds the weights: the same object twice is a shared layer."""
         self._check(name, started=False, folding=True)
         if not self.flat:
             raise UnsupportedModelError(
@@ -84,7 +84,7 @@ class Chain:
             )
         if source is not None and any(layer.source is source for layer in self.affines):
             raise UnsupportedModelError(
-                f"{name} is used twice: Δ moves the parameters of each layer on their own"
+                f"{name} is used twice, which is not supported: Δ moves the parameters of each layer separately"
             )
         matrix = given_floats(weight, name)
         if self.width is not None and matrix.shape[1] != self.width:
@@ -108,7 +108,7 @@ class Chain:
         )
 
     def normalise(self, name: str, scale: Floats, shift: Floats) -> Chain:
-        """Append scale * v + shift, column by column, folded into the affine layer before it, or else after it."""
+        """Append scale * v + shift for each column, merged into the affine layer before it or else after it."""
         self._check(name, started=False)
         if self.width not in (None, scale.size):
             raise InvalidInputError(f"{name}: expected {self.width} columns, got {scale.size}")
@@ -131,12 +131,12 @@ class Chain:
         return replace(self, affines=(*self.affines[:-1], layer))
 
     def relu(self, name: str) -> Chain:
-        """Append max(v, 0); a second one in a row changes nothing."""
+        """Append max(v, 0); a second ReLU directly after it changes nothing."""
         self._check(name)
         return replace(self, rectified=name)
 
     def squash(self, name: str, kind: Squash) -> Chain:
-        """Append the sigmoid of one logit or the softmax of several, which must be the end."""
+        """Append the sigmoid of one logit or the softmax of several, which must be the last operation."""
         self._check(name, ending=True)
         if kind == "sigmoid" and self.width != 1:
             raise UnsupportedModelError(
@@ -149,11 +149,11 @@ class Chain:
         return replace(self, squashed=name)
 
     def flatten(self) -> Chain:
-        """Rows of as many columns as there are."""
+        """Flatten each row to its columns."""
         return replace(self, flat=True)
 
     def reshape(self, name: str, shape: Sequence[object]) -> Chain:
-        """Another layout, -1 for what is left over, in which rows must stay rows."""
+        """Append a reshape, with -1 for the remaining size; rows must stay rows."""
         match list(shape):
             case [-1]:
                 return self.squeeze(name)
@@ -170,7 +170,7 @@ class Chain:
         )
 
     def squeeze(self, name: str) -> Chain:
-        """(n, 1) as (n,), which changes no number."""
+        """Append (n, 1) to (n,), which changes no number."""
         if self.width != 1:
             raise UnsupportedModelError(
                 f"{name}: expected one column to drop the dimension of, got {self.width}"
@@ -198,7 +198,7 @@ class Chain:
     def _check(
         self, name: str, *, started: bool = True, folding: bool = False, ending: bool = False
     ) -> None:
-        """Refuse what comes after the end; what needs a layer before it; and what a fold that waits cannot meet."""
+        """Refuse operations after the end, operations without a layer before them, folds without a layer after them."""
         if self.squashed:
             raise UnsupportedModelError(
                 f"{self.squashed} is supported only as the last operation, and {name} comes after it"
@@ -214,7 +214,7 @@ class Chain:
 
 
 def _bias(name: str, values: ArrayLike, size: int) -> Floats:
-    """The values as a vector, one for each neuron; one for all neurons is repeated."""
+    """The values as a vector with an entry for each neuron; a single value is repeated."""
     bias = given_floats(values, name)
     if bias.size not in (1, size) or (bias.ndim > 0 and bias.shape[-1] != bias.size):
         raise UnsupportedModelError(
@@ -225,7 +225,7 @@ def _bias(name: str, values: ArrayLike, size: int) -> Floats:
 
 @dataclass(frozen=True)
 class Operation:
-    """One step of a model as its library has it: its name for messages, and what it is applied to."""
+    """One step of a model in its library: its name for messages, and its inputs."""
 
     label: str
     inputs: Sequence[Any]
@@ -241,7 +241,7 @@ class Operation:
         return value
 
     def check_axis(self, axis: object) -> None:
-        """Refuse to work along any other axis than the columns."""
+        """Refuse any axis except the columns."""
         if axis not in (None, 1, -1):
             raise self.refused(f"expected axis 1, the columns, got axis {axis}")
 
@@ -261,7 +261,7 @@ def sigmoid(op: Operation) -> Chain:
 
 
 def ancestors(value: Any, before: Callable[[Any], Iterable[Any]]) -> set[Any]:
-    """The values that one is computed from, itself included."""
+    """The values that a value is computed from, itself included."""
     known, waiting = {value}, [value]
     while waiting:
         new = set(before(waiting.pop())) - known

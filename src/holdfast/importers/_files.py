@@ -1,6 +1,6 @@
-"""The verbs: a model, wherever it comes from, as a `Model` or as a `Network`, and the one in a file.
+"""Read a model from an object or a file, as a `Model` or a `Network`.
 
-Only formats that cannot run code are opened, unless the caller vouches for the file.
+Only formats that cannot run code are opened, unless the caller trusts the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from holdfast.importers._objects import import_object
 
 
 def load_model(model: Any, threshold: Any = None) -> Model:
-    """A classifier as its network and its preprocessing.
+    """Read a classifier as its network and its preprocessing.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def load_model(model: Any, threshold: Any = None) -> Model:
         the path of a file (see `read_model`); or anything with ``predict_proba`` or a decision function, known by its
         scores alone. A `Model` comes back as it is.
     threshold
-        The probability from which on the model's user says class 1; of several classes one for each, in order or by
-        label: the class with the greatest probability over its threshold wins. None: as the model itself predicts.
+        The probability from which the model decides for class 1. For several classes one probability each, in order or
+        by label: the class with the greatest ratio of probability to threshold wins. None: the model's own decision.
 
     Raises
     ------
@@ -72,14 +72,14 @@ def load_model(model: Any, threshold: Any = None) -> Model:
 
 
 def load_network(model: Any) -> Network:
-    """The network of a classifier, in the variables that the classifier itself reads.
+    """Read the network of a classifier, in the variables that the classifier itself reads.
 
     For a pipeline these are the variables *after* its earlier steps; `load_model` keeps those steps.
 
     Parameters
     ----------
     model
-        Whatever `load_model` takes.
+        Any model that `load_model` takes.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def load_network(model: Any) -> Network:
 
 
 def read_model(path: Place, *, trust_pickle: bool = False) -> Model:
-    """The model in a file.
+    """Read the model in a file.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def read_model(path: Place, *, trust_pickle: bool = False) -> Model:
         name); ``.skops`` (scikit-learn); and the pickles ``.pkl``, ``.pickle``, ``.joblib`` (scikit-learn), ``.pt`` and
         ``.pth`` (a whole torch module).
     trust_pickle
-        True opens pickles too. Opening one runs whatever code is in it: only for files from people you trust.
+        True opens pickles too. Opening a pickle runs the code in it: use it only for files from people you trust.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def read_model(path: Place, *, trust_pickle: bool = False) -> Model:
 
 
 def read_object(path: Place, *, trust_pickle: bool = False) -> Any:
-    """What is in a model file: the estimator or module itself, where the file holds one; see `read_model`."""
+    """Read the object in a model file: the estimator or module itself, if the file holds one; see `read_model`."""
     file = Path(os.fspath(path))
     if not file.is_file():
         came = "a folder" if file.is_dir() else "no such file"
@@ -133,7 +133,7 @@ def read_object(path: Place, *, trust_pickle: bool = False) -> Any:
             )
         if reader in (_read_pickle, _read_torch) and not trust_pickle:
             raise UntrustedFileError(
-                f"{path} is a pickle, and opening a pickle runs whatever code is in it. If you trust whoever wrote it, "
+                f"{path} is a pickle, and opening a pickle runs the code in it. If you trust its author, "
                 "pass trust_pickle=True (--trust-pickle on the command line); safer: save the model as .onnx, "
                 "as .skops (scikit-learn), or with holdfast's Network.save (.npz)"
             )
@@ -145,7 +145,7 @@ def read_object(path: Place, *, trust_pickle: bool = False) -> Any:
 
 
 def _is_saved_network(path: Path) -> bool:
-    """Whether the file is a zip with the parts that `Network.save` writes."""
+    """True if the file is a zip with the parts that `Network.save` writes."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {"header.npy", "weight_0.npy", "bias_0.npy"} <= set(archive.namelist())
@@ -161,7 +161,7 @@ def _not_a_network(path: Path) -> Any:
 
 
 def _read_json(path: Path) -> Any:
-    """CatBoost begins its JSON with the features, XGBoost with the learner; any other is read to see what it is."""
+    """Read JSON of CatBoost, which begins with the features, or of XGBoost, which begins with the learner."""
     with path.open("rb") as file:
         start = file.read(200)
     if b'"features_info"' in start:
@@ -171,7 +171,7 @@ def _read_json(path: Path) -> Any:
     try:
         document = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        came = f"a file that is no JSON: {error}"
+        came = f"a file that is not JSON: {error}"
     else:
         came = f"a {type(document).__name__}"
         if isinstance(document, dict):
@@ -186,13 +186,13 @@ def _read_json(path: Path) -> Any:
 
 
 def _read_by(name: str, path: Path) -> Any:
-    """What the reader of a library's models makes of a file of them."""
+    """Read a file with the reader of a library."""
     extra(name, f"reading a {path.suffix} file")
     return import_module(f"holdfast.importers._{name}").read_file(path)
 
 
 def extra(module: str, purpose: str) -> Any:
-    """A module of a library that comes with the extra of the same name."""
+    """Import a module of a library that the extra of the same name installs."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -219,7 +219,7 @@ def _read_skops(path: Path) -> Any:
 
 
 def _is_harmless_type(name: str) -> bool:
-    """A class of scikit-learn, or a type of numbers of numpy; found without importing anything that the file names."""
+    """True for a class of scikit-learn, or a number type of numpy; nothing that the file names is imported."""
     module, _, attribute = name.rpartition(".")
     found = getattr(sys.modules.get(module), attribute, None)
     return isinstance(found, type) and (
@@ -240,7 +240,7 @@ def _read_torch(path: Path) -> Any:
             some = ", ".join(map(repr, [*loaded][:3])) + ", ..." * (len(loaded) > 3)
             raise UnsupportedModelError(
                 f"{path}: expected a whole torch module, got a dictionary ({some}): parameters alone do not "
-                "say which activations lie between them; save the module, or export it to ONNX"
+                "say which activations are between the layers; save the module, or export it to ONNX"
             )
         return loaded
 
@@ -248,7 +248,7 @@ def _read_torch(path: Path) -> Any:
 
 
 def _opened(path: Path, load: Callable[[], Any], expected: str) -> Any:
-    """The object that `load` gives; what goes wrong inside another library is a fault of the file."""
+    """The object that `load` returns; an error inside another library is reported as a fault of the file."""
     try:
         return load()
     except HoldfastError:

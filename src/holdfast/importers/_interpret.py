@@ -1,7 +1,7 @@
-"""Explainable boosting machines: a table of scores for each column and for some pairs, each written as a tree.
+"""Explainable boosting machines: tables of scores for columns and for pairs of columns, each written as a tree.
 
-bins       a number is in the bin after every cut that is at most as large; float64, compared with <
-missing    has a score of its own, and so a leaf of its own, to the right of all numbers
+bins       a number is in the bin after the last cut that is at most as large; float64, compared with <
+missing    missing values have their own score, so their own leaf, to the right of all numbers
 sums       the intercept, then term after term, in float64: bit for bit
 """
 
@@ -25,7 +25,7 @@ _MOST = 2**18
 
 
 def import_model(model: Any) -> Model:
-    """The terms of a classifier as trees."""
+    """Read the terms of a classifier as trees."""
     name = type(model).__name__
     if not isinstance(model, ExplainableBoostingClassifier):
         raise UnsupportedModelError(
@@ -76,7 +76,7 @@ def _categories(model: Any, column: int) -> tuple[str, ...] | None:
 
 @dataclass
 class _Term:
-    """One term as a tree: every column of it splits into its bins, below each of which the next column does."""
+    """One term as a tree: each column splits into its bins, and below each bin the next column does."""
 
     model: Any
     features: tuple[int, ...]
@@ -109,7 +109,7 @@ class _Term:
         )
 
     def _split(self, place: int, scores: Any) -> int:
-        """A tree over the bins of one column of the term; the number of its root."""
+        """Build a tree over the bins of one column of the term; returns the number of its root."""
         if place == len(self.features):
             return self._add(-1, 0.0, scores)
         feature = self.features[place]
@@ -137,7 +137,7 @@ class _Term:
         return len(self.nodes) - 1
 
     def _numbers(self, feature: int, cuts: Any, below: list[Any]) -> int:
-        """The bins between cuts, half of them on either side."""
+        """Split the bins between cuts in halves."""
         if not cuts.size:
             return int(below[0]())
         middle = cuts.size // 2
@@ -148,7 +148,7 @@ class _Term:
         return node
 
     def _codes(self, feature: int, codes: list[frozenset[int]], below: list[Any]) -> int:
-        """The bins of categories, half of them on either side."""
+        """Split the bins of categories in halves."""
         if len(codes) == 1:
             return int(below[0]())
         middle = len(codes) // 2

@@ -1,6 +1,6 @@
-"""LightGBM: float64 throughout, a row goes left where its value is at most the threshold.
+"""LightGBM: float64 throughout; a row goes left if its value is at most the threshold.
 
-Its text says all about a model: thresholds and leaves with every digit.
+The library's text describes the whole model: thresholds and leaves with every digit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VERSIONS = ("v3", "v4")
 
 
 def read_file(path: Path) -> Any:
-    """The booster in a file."""
+    """Read the booster in a file."""
     content = path.read_bytes()
     # LightGBM takes the whole process down where a text ends too soon.
     if b"end of trees" not in content:
@@ -54,7 +54,7 @@ def read_file(path: Path) -> Any:
 
 
 def import_model(model: Any) -> Model:
-    """The trees of a booster or of a classifier."""
+    """Read the trees of a booster or of a classifier."""
     if isinstance(model, lightgbm.Booster):
         return _model(model, None)
     if not isinstance(model, lightgbm.LGBMClassifier):
@@ -74,7 +74,7 @@ def _model(booster: Any, labels: Any) -> Model:
     text = booster.model_to_string()
     head, *blocks = text.partition("end of trees")[0].split("\nTree=")
     facts = _facts(head)
-    objective, *options = facts.get("objective", "a function of the caller's").split()
+    objective, *options = facts.get("objective", "custom objective").split()
     if objective not in ("binary", "multiclass"):
         raise UnsupportedModelError(
             f"LightGBM's {objective} is not supported: expected binary or multiclass"
@@ -126,7 +126,7 @@ def _numbers(facts: dict[str, str], name: str, kind: Any) -> Any:
 
 
 def _tree(facts: dict[str, str], output: int, kinds: list[str | None]) -> Tree:
-    """Inner nodes first, then the leaves, which LightGBM counts from -1 down."""
+    """Read a tree: inner nodes first, then the leaves, which LightGBM counts from -1 down."""
     if facts.get("is_linear", "0") != "0":
         raise UnsupportedModelError("LightGBM: linear leaves are not supported: expected numbers")
     leaves = _numbers(facts, "leaf_value", np.float64)
@@ -155,7 +155,7 @@ def _tree(facts: dict[str, str], output: int, kinds: list[str | None]) -> Tree:
             default_left[node] = False
         if kinds[column] not in (None, how):
             raise UnsupportedModelError(
-                f"LightGBM: expected one way to treat what is missing in column {column}, got two"
+                f"LightGBM: the trees treat missing values in column {column} in two ways; expected one"
             )
         kinds[column] = how
     pad = np.zeros(leaves.size)
@@ -184,8 +184,8 @@ def _labels(booster: Any, text: str, infos: list[str]) -> tuple[Any, ...]:
         places = [i for i, info in enumerate(infos) if not info.startswith("[")]
     if len(places) != len(kept):
         raise UnsupportedModelError(
-            f"LightGBM: {len(kept)} columns of the frame have categories and the model splits {len(places)} columns by "
-            "category; make the two the same columns"
+            f"LightGBM: the frame has {len(kept)} columns of categories, but the model splits {len(places)} columns by "
+            "category; train on a frame in which these are the same columns"
         )
     labels: list[Any] = [None] * len(infos)
     for place, categories in zip(places, kept, strict=True):

@@ -1,4 +1,4 @@
-"""A classifier together with the way from the caller's table to the variables that it reads."""
+"""A classifier together with the steps from the caller's table to the variables that it reads."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ _LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
 
 @dataclass(frozen=True)
 class Model:
-    """A classifier, and how a raw table becomes what it reads.
+    """A classifier, and how a raw table becomes the variables that it reads.
 
     Parameters
     ----------
     classifier
-        The classifier itself: a `Network`, or any other model by its scores.
+        The classifier itself: a `Network`, or another model given by its scores.
     preprocess
-        What is done to a raw table first, such as the earlier steps of a scikit-learn pipeline. It is never folded into
-        the network's parameters, because Δ is about the parameters of the classifier as it was trained.
+        Function applied to a raw table first, such as the earlier steps of a scikit-learn pipeline. It is never merged
+        into the network's parameters, because Δ is about the parameters of the classifier as it was trained.
     feature_names
-        The columns of the raw table, where the model knows them.
+        The columns of the raw table, if the model knows them.
     estimator
-        The classifier without preprocessing that the network was read from, where a pipeline may hold it.
+        The classifier without preprocessing that the network was read from; a pipeline may contain it.
     decode
-        From points to rows of the caller's table, where the model is asked about points of a space.
+        Function from points to rows of the caller's table, if the model is given points of a space.
     threshold
-        The probability from which on the model's user says class 1, or one for each class; None: as the model predicts.
-        It is in `classifier`; `trained` is without it.
+        The probability from which the model decides for class 1, or one for each class; None: the model's own decision.
+        It is applied in `classifier`; `trained` is without it.
     calibration
-        From a threshold on the model's probabilities to the logit of the classifier inside that stands for it, where
-        its own probabilities are others.
+        Function from a threshold on the model's probabilities to the logit of the inner classifier that corresponds to
+        it, if the model's probabilities differ from those of the inner classifier.
     odds
-        Whether the logits are the log-odds of probabilities: only then does a threshold on these stand for a logit.
+        True if the logits are log-odds of probabilities: only then does a probability threshold correspond to a logit.
 
     Examples
     --------
@@ -86,15 +86,15 @@ class Model:
 
     @property
     def trained(self) -> Classifier:
-        """The classifier as it was trained, whatever the threshold."""
+        """The classifier as it was trained, without any threshold."""
         return self.classifier if self.as_trained is None else self.as_trained
 
     @property
     def recorded(self) -> tuple[Classifier, Threshold]:
-        """The classifier and the threshold on its probabilities, as a record keeps them.
+        """The classifier and the threshold on its probabilities, as a record stores them.
 
-        A threshold on calibrated probabilities is none on those of the classifier inside that could be kept to the last
-        bit: it stays in the classifier.
+        A threshold on calibrated probabilities has no exact counterpart on the inner classifier's probabilities, to the
+        last bit: it stays in the classifier.
         """
         if self.as_trained is None or self.threshold is None or self.calibration is not None:
             return self.classifier, HALF
@@ -102,7 +102,7 @@ class Model:
 
     @property
     def offsets(self) -> tuple[float, ...]:
-        """What the threshold took off the logits of `trained`."""
+        """The amounts that the threshold subtracts from the logits of `trained`."""
         if self.as_trained is None or self.threshold is None:
             return ()
         if self.calibration is not None and isinstance(self.threshold, float):
@@ -118,12 +118,12 @@ class Model:
 
     @property
     def unread(self) -> frozenset[str]:
-        """The columns that the preprocessing drops, so that a table may go without them."""
+        """The columns that the preprocessing drops; a table does not need them."""
         before = self.preprocess or getattr(getattr(self.classifier, "score", None), "before", None)
         return getattr(before, "unread", frozenset())
 
     def with_unread(self, table: Any) -> Any:
-        """The table, with something in the columns that are dropped anyway."""
+        """The table, with placeholder values in the columns that are dropped."""
         gone = [name for name in self.unread if name not in table.columns]
         return (
             table.assign(**dict.fromkeys(gone, 0.0))
@@ -132,7 +132,7 @@ class Model:
         )
 
     def at(self, threshold: Any) -> Model:
-        """The model that decides at a threshold; None leaves it as it is."""
+        """The model at a threshold; None leaves it as it is."""
         if threshold is None:
             # A calibrated model's own half is not that of the classifier inside.
             return (
@@ -141,8 +141,8 @@ class Model:
         checked = check_threshold(threshold, self.classifier)
         if self.threshold is not None and checked != self.threshold:
             raise InvalidInputError(
-                f"threshold: expected the model's own {self.threshold}, got {threshold!r}; pass the model inside to "
-                "choose another"
+                f"threshold: expected the model's own {self.threshold}, got {threshold!r}; to choose another "
+                "threshold, pass the classifier inside the model"
             )
         if self.as_trained is not None:
             return self
@@ -159,7 +159,7 @@ class Model:
 
     @property
     def network(self) -> Network:
-        """The classifier as a network; raises for a model that is known by its scores alone."""
+        """The classifier as a network; raises for a model that is known only by its scores."""
         return as_network(self.classifier)
 
     def logits(self, X: Any) -> Floats:
@@ -167,10 +167,10 @@ class Model:
         return self.classifier.logits(self.variables(X))
 
     def in_space(self, space: FeatureSpace, table: Any = None) -> Model:
-        """The model, asked about points of this space, such as the rows of `table`.
+        """The model for points of this space, such as the rows of `table`.
 
-        Networks read points. Any other model reads the rows that they stand for, those of the table to the last bit,
-        unless it was fitted on an array, or on the space's own variables.
+        Networks read points. Any other model reads the rows that the points represent (rows of the table to the last
+        bit), unless it was fitted on an array, or on the space's own variables.
         """
         scored = self.classifier
         decode = Decoder(space, None if table is None else space.rows(table))
@@ -207,7 +207,7 @@ class Model:
         return replace(self, classifier=reading, decode=decode, as_trained=trained)
 
     def beside(self, today: Model) -> Classifier:
-        """The model, asked about the points that today's is asked about."""
+        """The model's classifier for the points that today's model reads."""
         scored = self.classifier
         if isinstance(scored, Network) and self.preprocess is not None:
             # Its preprocessing may be its own, so it reads the rows that the points stand for.
@@ -220,7 +220,7 @@ class Model:
             return own.in_space(today.decode.space, today.decode.known).classifier
         if today.preprocess is not None:
             raise InvalidInputError(
-                "space: expected one, to ask models that read a table in ways of their own, got None"
+                "space: expected a FeatureSpace, because these models prepare a table in different ways; got None"
             )
         if today.feature_names is None or scored.columns is None:
             return scored
@@ -233,7 +233,7 @@ class Model:
         )
 
     def check_numbers(self, X: Any) -> None:
-        """Refuse a table with labels where nothing says how they become numbers."""
+        """Refuse a table with labels if nothing converts them to numbers."""
         if isinstance(self.classifier, Scored) and isinstance(X, pd.DataFrame):
             other = [
                 name for name, dtype in X.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)
@@ -250,7 +250,7 @@ class Model:
         Parameters
         ----------
         X
-            A table: a DataFrame, whose columns are matched by name where the model knows its names, or an array, whose
+            A table: a DataFrame, whose columns are matched by name if the model knows its names, or an array, whose
             columns are taken in the model's order.
         """
         self.check_numbers(X)
@@ -280,11 +280,11 @@ class Model:
 
 
 def same_preprocessing(a: Model, b: Model) -> bool:
-    """Whether both bring a raw table into their variables alike: the same steps, fitted to the same numbers.
+    """True if two models prepare a raw table alike: the same steps, fitted to the same numbers.
 
-    Behind a scaler that was fitted anew every parameter means something else, and a distance between parameters says
-    nothing about what the models do. Two copies are compared by the hash of all that was fitted; steps that have no
-    hash, such as code of others, count as different.
+    After a refitted scaler every parameter has another meaning, so a distance between parameters says nothing about the
+    models' decisions. Two copies are compared by the hash of all that was fitted. Steps without a hash, such as foreign
+    code, count as different.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def same_preprocessing(a: Model, b: Model) -> bool:
 
 
 def _refuse_gaps(table: pd.DataFrame, points: Floats) -> None:
-    """Name the column of the caller's table, and the row, where something is missing or infinite."""
+    """Name the column of the caller's table, and the row, with a missing or infinite value."""
     finite = np.isfinite(points)
     if points.ndim != 2 or finite.all():
         return
@@ -327,7 +327,7 @@ def _refuse_gaps(table: pd.DataFrame, points: Floats) -> None:
 
 
 def as_network(classifier: Classifier, argument: str = "") -> Network:
-    """The classifier, which must be a network; `argument` is what is for networks alone."""
+    """The classifier as a network, or an error; `argument` is the caller's argument that needs a network."""
     if isinstance(classifier, Network):
         return classifier
     trees = isinstance(classifier, TreeEnsemble)
@@ -341,17 +341,17 @@ def as_network(classifier: Classifier, argument: str = "") -> Network:
     why = classifier.why if isinstance(classifier, Scored) else repr(classifier)
     if trees:
         raise UnsupportedModelError(
-            f"{why}; for trees, which have no gradient, expected TreeChanges, PlausibleShift or EnsembleShift as "
-            "changes, and Closest, MCE, RNCE, NNCE or STCE as generators"
+            f"{why}; for trees, which have no gradient, use TreeChanges, PlausibleShift or EnsembleShift as changes, "
+            "and Closest, MCE, RNCE, NNCE or STCE as the generator"
         )
     raise UnsupportedModelError(
-        f"{why}; without a network only margins are known: PlausibleShift and EnsembleShift as changes, NNCE, RNCE and "
-        "STCE as generators take any model"
+        f"{why}; without a network only margins are known: use PlausibleShift or EnsembleShift as changes, and NNCE, "
+        "RNCE or STCE as the generator"
     )
 
 
 def _in_order(frame: Any, names: tuple[str, ...]) -> Any:
-    """The columns `names` of the frame in that order; raises unless the frame has exactly those."""
+    """The columns `names` of the frame in that order; raises unless the frame has exactly these columns."""
     columns = list(frame.columns)
     missing = [name for name in names if name not in columns]
     extra = [column for column in columns if column not in names]
@@ -369,7 +369,7 @@ def _in_order(frame: Any, names: tuple[str, ...]) -> Any:
 
 
 def _named(X: Any, names: tuple[str, ...]) -> pd.DataFrame:
-    """An array as the frame that the first step was fitted on: a column transformer looks columns up by name."""
+    """An array as the frame that the first step was fitted on: a column transformer finds columns by name."""
     values = given_array(dense(X), "X")
     if values.ndim != 2 or values.shape[1] != len(names):
         raise InvalidInputError(
@@ -379,17 +379,17 @@ def _named(X: Any, names: tuple[str, ...]) -> pd.DataFrame:
 
 
 def dense(X: Any) -> Any:
-    """A table that is not a sparse matrix."""
+    """A table as a dense array or frame."""
     return X.toarray() if hasattr(X, "toarray") else X
 
 
 def qualified_name(model: object) -> str:
-    """The class of an object as a reader of an error message would look it up."""
+    """The full class name of an object, for error messages."""
     return f"{type(model).__module__}.{type(model).__qualname__}"
 
 
 def _check_scale(trees: TreeEnsemble, space: FeatureSpace) -> None:
-    """Refuse a space whose variables most of the trees' thresholds lie outside of: other numbers were meant."""
+    """Refuse a space that most of the trees' thresholds are outside of: it has other numbers than the trees."""
     forest = trees.forest
     asked = forest.numeric & np.isfinite(forest.threshold)
     column, cut = forest.feature[asked], forest.threshold[asked]
@@ -399,6 +399,6 @@ def _check_scale(trees: TreeEnsemble, space: FeatureSpace) -> None:
         raise InvalidInputError(
             f"space: expected the numbers that the trees were fitted on, got {space.variables[first]!r} from "
             f"{space.lower[first]:g} to {space.upper[first]:g}, where a threshold is {cut[outside.argmax()]:g}; "
-            "scale='none' leaves numbers as they are, and trees that were fitted on a table with column names read "
-            "the table itself"
+            "build the space with scale='none', which leaves numbers as they are, or fit the trees on a table with "
+            "column names, which they then read directly"
         )

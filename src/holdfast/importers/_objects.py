@@ -1,6 +1,6 @@
-"""Which reader takes which object, by the library that its class, or a base class of it, comes from.
+"""Choose the reader for an object by the library of its class, or of a base class.
 
-Whatever has `predict_proba` or a decision function, or is a function of a table, is a model known by its scores.
+Any other object with `predict_proba` or a decision function, or a function of a table, is known only by its scores.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _RAW: dict[str, dict[str, Any]] = {
 
 
 def import_object(model: Any) -> Model:
-    """The model of any object that is not a path."""
+    """Read the model of any object that is not a path."""
     if isinstance(model, Model):
         return model
     if isinstance(model, Network):
@@ -73,7 +73,7 @@ def import_object(model: Any) -> Model:
 
 
 def _with_its_word(model: Any, imported: Model) -> Model:
-    """Trees next to the prediction of the model that they were read from; any other model as it is."""
+    """Attach the prediction of the original model to trees; any other model stays as it is."""
     trees = imported.classifier
     if not isinstance(trees, TreeEnsemble) or not hasattr(model, "classes_"):
         return imported
@@ -85,9 +85,9 @@ def _with_its_word(model: Any, imported: Model) -> Model:
 
 
 def _by_its_scores(model: Any, why: UnsupportedModelError) -> Model:
-    """A model that is no network, with all its preprocessing, as a function of the table.
+    """A model that is not a network, with all its preprocessing, as a function of the table.
 
-    Its own threshold is one for the probability of its first or of its second class, which decides to the last bit.
+    Its own threshold is for the probability of its first or second class, which decides to the last bit.
     """
     wrapped = isinstance(model, WITH_THRESHOLD)
     inner, threshold, first = own_threshold(model) if wrapped else (model, 0.5, False)
@@ -97,7 +97,7 @@ def _by_its_scores(model: Any, why: UnsupportedModelError) -> Model:
 
 
 def _scored(model: Any, why: HoldfastError) -> Scored:
-    """The model by its scores; raises `why` it is not a network where it has none."""
+    """The model by its scores; without scores raises `why`, the reason that it is not a network."""
     # A search is what it found; only that takes further arguments.
     model = getattr(model, "best_estimator_", model)
     classes = getattr(model, "classes_", None)
@@ -133,14 +133,14 @@ def _scored(model: Any, why: HoldfastError) -> Scored:
 
 
 def _columns(model: Any) -> tuple[str, ...] | None:
-    """The names of the columns that the model learned from; None where it learned from an array."""
+    """The names of the columns that the model was fitted on; None if it was fitted on an array."""
     # CatBoost's; it numbers the columns of an array.
     names = tuple(map(str, getattr(model, "feature_names_", None) or ()))
     return column_names(model) or (None if names == tuple(map(str, range(len(names)))) else names)
 
 
 def _score_of(model: Any, why: HoldfastError, array: bool) -> Callable[[Any], Any]:
-    """What the model itself compares: its raw margin, its decision function, or its probabilities."""
+    """The numbers that the model itself compares: its raw margin, its decision function, or its probabilities."""
     steps = getattr(model, "steps", None)
     last = steps[-1][1] if steps else model
     for base in type(last).__mro__:
@@ -170,12 +170,12 @@ class Scoring:
 
     @property
     def before(self) -> Steps | None:
-        """What a pipeline does first."""
+        """The earlier steps of a pipeline."""
         steps = getattr(self.model, "steps", ())
         return Steps((self.model[:-1],)) if len(steps) > 1 else None
 
     def odds_at(self, threshold: float | None, first: bool = False) -> Scoring:
-        """The model's probabilities at a threshold: its margins need not be their log-odds."""
+        """The model's probabilities at a threshold: its margins may differ from their log-odds."""
         if not hasattr(self.model, "predict_proba"):
             raise InvalidInputError(
                 f"threshold: expected a model that gives probabilities, got {type(self.model).__name__}"

@@ -1,8 +1,8 @@
-"""ONNX: the graph is followed from its input to its scores. Nothing is run and nothing is fetched.
+"""ONNX: read a graph from its input to its scores. Nothing is run and nothing is fetched.
 
-What PyTorch and skl2onnx write for dense ReLU classifiers is understood, and the tree operators. The parameters are
-those in the file, so the ones a model was rounded to when it was exported. Two layers that share one stored tensor are
-taken as two layers: exporters also store equal tensors once, and Δ over both contains Δ over the shared one.
+Graphs that PyTorch and skl2onnx write for dense ReLU classifiers are supported, and the tree operators. The parameters
+are those in the file, as rounded by the export. Two layers that share one stored tensor are read as two layers:
+exporters also store equal tensors once, and Δ over both contains Δ over the shared tensor.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WAY_OUT = (
 
 
 def import_model(proto: Any) -> Model:
-    """The model of an `onnx.ModelProto` that holds its own weights."""
+    """Read the model of an `onnx.ModelProto` that holds its own weights."""
     if not isinstance(proto, onnx.ModelProto):
         raise UnsupportedModelError(f"expected an onnx.ModelProto, got {qualified_name(proto)}")
     outside = [
@@ -52,7 +52,7 @@ def import_model(proto: Any) -> Model:
 
 
 def read_file(path: Place) -> Model:
-    """The model of an .onnx file, whose weights may be in a second file beside it (external data)."""
+    """Read the model of an .onnx file, whose weights may be in a second file next to it (external data)."""
     try:
         proto = onnx.load(path, load_external_data=False)
     # The protobuf runtimes have exceptions of their own, and none in common.
@@ -68,7 +68,7 @@ def read_file(path: Place) -> Model:
 
 
 def _fetch(tensor: Any, path: Path) -> None:
-    """Read a tensor's numbers from the file beside the model's own; no other file is opened."""
+    """Read a tensor's numbers from the file next to the model's own; no other file is opened."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     source = path.parent / location
@@ -79,7 +79,7 @@ def _fetch(tensor: Any, path: Path) -> None:
         or not source.is_file()
     ):
         raise FileFormatError(
-            f"{path}: expected the weights {tensor.name!r} in a file beside it (external data), got {location!r}, "
+            f"{path}: expected the weights {tensor.name!r} in a file next to it (external data), got {location!r}, "
             "which is not there or is elsewhere"
         )
     try:
@@ -124,7 +124,7 @@ def _model(graph: Any) -> Model:
 
 
 def _classifier(graph: Any) -> Chain:
-    """The chain behind the graph's labels if it has such an output, because it names the classes; else its scores."""
+    """The chain that leads to the graph's labels, if it has labels (they name the classes), or else to its scores."""
     stored = {tensor.name: tensor for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in stored]
     if len(inputs) != 1:
@@ -134,7 +134,7 @@ def _classifier(graph: Any) -> Chain:
     origin = {output: node for node in graph.node for output in node.output}
 
     def needed(name: str) -> set[str]:
-        """The values that one is computed from; an optional input that is left out has no name."""
+        """The values that a value is computed from; an omitted optional input has no name."""
         return ancestors(name, lambda value: origin[value].input if value in origin else ()) - {""}
 
     outputs = [value for value in graph.output if inputs[0].name in needed(value.name)]
@@ -152,7 +152,7 @@ def _classifier(graph: Any) -> Chain:
 
 
 def _follow(graph: Any, stored: dict[str, Any], source: Any, needed: set[str]) -> dict[str, Value]:
-    """The values that are needed, one after the other; a checked graph lists its nodes in the order of computation."""
+    """Compute the needed values one by one; a checked graph lists its nodes in the order of computation."""
     dimensions = source.type.tensor_type.shape.dim
     values: dict[str, Value] = {
         name: _array(tensor) for name, tensor in stored.items() if name in needed
@@ -201,7 +201,7 @@ def _result(node: Any, inputs: list[Value | None], rows: int) -> Value | tuple[V
 
 
 def _constant(operation: Node) -> Values:
-    """A stored tensor, or numbers written out as an attribute."""
+    """A stored tensor, or numbers in an attribute."""
     for name, value in operation.attributes.items():
         if name == "value":
             return np.asarray(value)

@@ -1,6 +1,6 @@
-"""What each ONNX operator does to a chain, as `torch.onnx` and skl2onnx write them.
+"""The effect of each ONNX operator on a chain, as `torch.onnx` and skl2onnx write them.
 
-A classifier's graph goes on after the scores: to the probabilities of two classes, the highest of them, its label.
+A classifier's graph continues after the scores: to the probabilities of two classes, the highest one, its label.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FLOAT_TYPES = {1: np.float32, 10: None, 11: np.float64, 16: None}
 
 @dataclass(frozen=True)
 class AfterScores:
-    """What follows from the scores that a chain ends in.
+    """A value computed from the final scores of a chain.
 
     "complement" is 1 - p of a probability p; "scores" one column for each class, such as (1 - p, p) of a single logit;
     "labels" the class of each row.
@@ -36,21 +36,21 @@ Value = Chain | AfterScores | Values
 
 @dataclass(frozen=True)
 class Node(Operation):
-    """One node of the graph: also its attributes, and the rows the graph was exported for or 0."""
+    """One node of the graph, with its attributes and the number of rows that the graph was exported for, or 0."""
 
     attributes: dict[str, Any]
     rows: int
 
     @property
     def value(self) -> Value:
-        """The first input, whatever it is."""
+        """The first input, of any kind."""
         if not self.inputs or self.inputs[0] is None:
             raise self.refused("expected one input, got none")
         value: Value = self.inputs[0]
         return value
 
     def constant(self, position: int) -> Values | None:
-        """An input that must be stored in the graph; None where it is left out."""
+        """An input that must be stored in the graph; None if it is omitted."""
         value = self.inputs[position] if position < len(self.inputs) else None
         if value is not None and not isinstance(value, np.ndarray):
             raise self.refused(
@@ -66,7 +66,7 @@ class Node(Operation):
         return value
 
     def transform(self) -> bytes:
-        """What it does to the scores at last."""
+        """The final transformation of the scores."""
         transform: bytes = self.attributes.get("post_transform", b"NONE")
         if transform not in (b"NONE", b"LOGISTIC", b"SOFTMAX"):
             came = transform.decode(errors="replace")
@@ -74,7 +74,7 @@ class Node(Operation):
         return transform
 
     def axis(self, default: int) -> int:
-        """Which axis it works along: none but the columns."""
+        """The axis of the operation, which must be the columns."""
         axis: int = self.attributes.get("axis", default)
         self.check_axis(axis)
         return axis
@@ -84,7 +84,7 @@ class Node(Operation):
 
 
 def _gemm(node: Node) -> Chain:
-    """alpha A B' + beta C, taken as one layer with the weights alpha B' and the bias beta C."""
+    """Read alpha A B' + beta C as one layer with the weights alpha B' and the bias beta C."""
     if node.attributes.get("transA", 0):
         raise node.refused("expected transA=0, got 1")
     matrix = node.weights(1).astype(np.float64) * node.attributes.get("alpha", 1.0)
@@ -148,7 +148,7 @@ def _flatten(node: Node) -> Chain:
 
 
 def _reshape(node: Node) -> Value:
-    """Rows that stay rows; labels and probabilities may be laid out in any way."""
+    """Append a layout in which rows stay rows; labels and probabilities may have any layout."""
     if isinstance(node.value, AfterScores) and node.value.kind != "complement":
         return node.value
     shape = node.constant(1)
@@ -163,7 +163,7 @@ def _squeeze(node: Node) -> Value:
 
 
 def _shape(node: Node) -> Values:
-    """The rows are known only when the model is called; the columns are not needed to keep rows as they are."""
+    """Read a shape: the number of rows is known only at the call; keeping rows does not need the columns."""
     dimensions = [BATCH, node.chain.width if node.chain.flat else None]
     return np.array(dimensions, dtype=object)[
         node.attributes.get("start", 0) : node.attributes.get("end")
@@ -193,7 +193,7 @@ def _transpose(node: Node) -> Values:
 
 
 def _linear_classifier(node: Node) -> tuple[AfterScores, AfterScores]:
-    """Rows of coefficients, one for each class; for two classes often w and -w, which is the one logit w."""
+    """Read rows of coefficients, one for each class; two classes often have w and -w, which is the one logit w."""
     transform = node.transform()
     classes = class_labels(node, "classlabels_ints")
     biases = np.array(node.attributes.get("intercepts") or [0.0] * len(classes), dtype=np.float64)
@@ -235,7 +235,7 @@ def _decoded(node: Node, labels: list[Any]) -> Values:
 
 
 def _subtract(node: Node) -> AfterScores:
-    """1 - p, which skl2onnx writes for the first of two classes."""
+    """Read 1 - p, which skl2onnx writes for the first of two classes."""
     match node.inputs:
         case [np.ndarray() as one, Chain() as chain] if (
             chain.squashed and chain.width == 1 and (one == 1.0).all()
@@ -245,7 +245,7 @@ def _subtract(node: Node) -> AfterScores:
 
 
 def _concat(node: Node) -> Value:
-    """(1 - p, p), or the pieces of a shape."""
+    """Read (1 - p, p), or the pieces of a shape."""
     match node.inputs:
         case [AfterScores("complement", first), Chain() as second] if first is second:
             node.axis(1)
@@ -258,7 +258,7 @@ def _concat(node: Node) -> Value:
 
 
 def _scores(node: Node) -> Chain:
-    """The chain behind the first input, which must have one column for each class."""
+    """The chain of the first input, which must have one column for each class."""
     match node.value:
         case AfterScores("scores", chain):
             return chain
@@ -273,7 +273,7 @@ def _argmax(node: Node) -> AfterScores:
 
 
 def _normalizer(node: Node) -> AfterScores:
-    """Dividing a row of probabilities by a positive number leaves the highest the highest."""
+    """Divide a row of probabilities by a positive number: the highest stays the highest."""
     if not _scores(node).squashed:
         raise node.refused("expected it to be applied to probabilities")
     return AfterScores("scores", _scores(node))

@@ -1,8 +1,8 @@
-"""ONNX's tree operators: numbers in float32 or float64, as the file has them, summed by a runtime in its own order.
+"""ONNX's tree operators: float32 or float64 numbers as in the file, summed by a runtime in any order.
 
-true iff    x <= value, x < value, x > value or x >= value; a value that is missing is true iff the node says so
-sums        what a runtime computes lies within `Forest.rounding` of ours: its threads add in any order
-labels      of two classes onnxruntime compares the sum with 1/2 where no weight is negative, else with 0; of several
+true iff    x <= value, x < value, x > value or x >= value; for a missing value as the node's attribute states
+sums        the runtime's result is within `Forest.rounding` of ours: its threads add in any order
+labels      two classes: onnxruntime compares the sum with 1/2 if no weight is negative, otherwise with 0; several:
             the greatest sum wins
 """
 
@@ -36,13 +36,13 @@ _BAND = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class Grown(Chain):
-    """Trees on the model's own input: nothing but a sigmoid or a softmax may follow them."""
+    """Trees on the model's own input, followed at most by a sigmoid or a softmax."""
 
     forest: Forest | None = None
     odds: bool = False
 
     def squash(self, name: str, kind: Squash) -> Chain:
-        """The scores are then the log-odds of probabilities."""
+        """Mark the scores as log-odds of probabilities."""
         return replace(super().squash(name, kind), odds=True)  # type: ignore[call-arg]
 
     def _check(self, name: str, **options: Any) -> None:
@@ -78,7 +78,9 @@ class WeighedNodes:
         modes = list(node.attributes.get("nodes_modes", []))
         sizes = {self.size, self.id.size, self.feature.size, true.size, false.size}
         if sizes != {len(modes)} or self.values.size != self.size or not modes:
-            raise node.refused("expected as many entries for each node, got other numbers of them")
+            raise node.refused(
+                "the attributes of the nodes have different lengths; expected one entry for each node"
+            )
         self.place = {key: at for at, key in enumerate(zip(self.tree, self.id, strict=True))}
         self.leaf = np.array([mode == b"LEAF" for mode in modes])
         self._sides(modes, true, false)
@@ -95,11 +97,11 @@ class WeighedNodes:
         values = np.array(given, dtype=np.float64).ravel()
         # Below infinity is every number: such a node asks for what is missing alone.
         if np.isnan(values).any() or (name != "nodes_values" and np.isinf(values).any()):
-            raise self.node.refused(f"expected finite numbers in {name}, got others")
+            raise self.node.refused(f"expected finite numbers in {name}, got NaN or infinity")
         return values
 
     def _sides(self, modes: list[Any], true: Any, false: Any) -> None:
-        """Which node is below which, by its place; the lower side is the left one."""
+        """Find the children of each node by their places; the lower side is the left child."""
         unknown = sorted({mode for mode in modes if mode != b"LEAF"} - {*MODES})
         if unknown:
             raise self.node.refused(
@@ -136,7 +138,9 @@ class WeighedNodes:
             or np.unique(self.tree).size != starts.size
             or not np.array_equal(np.sort(children), expected)
         ):
-            raise self.node.refused("expected trees, the root of each first, got other graphs")
+            raise self.node.refused(
+                "expected trees, the root of each first, got a graph that is not a tree"
+            )
 
     def _weigh(self, outputs: int) -> None:
         trees, ids, targets = (
@@ -154,9 +158,7 @@ class WeighedNodes:
             or np.unique(at * outputs + targets).size != at.size
             or not np.isin(np.flatnonzero(self.leaf), at).all()
         ):
-            raise self.node.refused(
-                "expected weights at every leaf, one for each output at most, got others"
-            )
+            raise self.node.refused("expected weights at every leaf, at most one for each output")
         self.weights = np.zeros((self.size, outputs))
         self.weights[at, targets] = weights
         self.given = np.zeros((self.size, outputs), dtype=np.bool_)
@@ -164,7 +166,7 @@ class WeighedNodes:
 
     @property
     def complete(self) -> bool:
-        """Whether every row has a score for every output: some tree has one in all its leaves."""
+        """True if every row has a score for every output: some tree has a score in each of its leaves."""
         bare = np.add.reduceat(self.leaf[:, None] & ~self.given, self.starts, axis=0)
         return bool((bare == 0).any(axis=0).all())
 
@@ -205,7 +207,7 @@ class WeighedNodes:
             compare=f"float{64 if double else 32} <{'' if self.strict else '='}",
         )
         if (forest.tree_of < 0).any():
-            raise node.refused("expected trees, got nodes that no root leads to")
+            raise node.refused("expected trees, got nodes that no root reaches")
         return forest
 
 
@@ -213,7 +215,7 @@ class WeighedNodes:
 
 
 def classifier(node: Node) -> tuple[AfterScores, AfterScores]:
-    """Weights of classes in the leaves, and labels."""
+    """Read weights of classes in the leaves, and labels."""
     labels = class_labels(node, "classlabels_int64s")
     transform = node.transform()
     if len(labels) < 2:
@@ -227,7 +229,9 @@ def classifier(node: Node) -> tuple[AfterScores, AfterScores]:
     elif base.size not in (0, len(labels)):
         raise node.refused(f"expected base_values for {len(labels)} classes, got {base.size}")
     elif not (base.size or leaves.complete or (weights[leaves.given] > 0.0).all()):
-        raise node.refused("expected a score for every class in every row, got leaves without")
+        raise node.refused(
+            "some leaves have no score for a class; expected a score for every class"
+        )
     chain = Grown(
         forest=leaves.forest(weights, base),
         width=weights.shape[1],
@@ -241,7 +245,7 @@ def classifier(node: Node) -> tuple[AfterScores, AfterScores]:
 def _one_score(
     node: Node, leaves: WeighedNodes, labels: Any, base: Any, transform: bytes
 ) -> tuple[Any, Any]:
-    """Of two classes the score that onnxruntime compares with 0, with the place that it has in the weights."""
+    """The score of two classes that onnxruntime compares with 0, and its place in the weights."""
     weights, given = leaves.weights, leaves.given
     used = np.flatnonzero(given.any(axis=0)).tolist()
     if transform == b"SOFTMAX":
@@ -251,8 +255,8 @@ def _one_score(
         # onnxruntime then answers 0 and 1, whatever the labels are.
         if not mirrored or (labels.dtype.kind == "i" and labels.tolist() != [0, 1]):
             raise node.refused(
-                "expected one score for two classes, or two that are each other's negative for the labels 0 and 1, "
-                "got two scores"
+                "expected one score for two classes, or two scores of which one is the negative of the other, for the "
+                "labels 0 and 1; got two scores"
             )
         return weights[:, 1:], np.zeros(1)
     if used != [0] or base.size > 1:
@@ -272,7 +276,7 @@ def _one_score(
 
 
 def regressor(node: Node) -> Chain:
-    """Weights of targets in the leaves; what follows makes classes of them."""
+    """Read weights of targets in the leaves; later operators turn them into classes."""
     transform = node.attributes.get("post_transform", b"NONE")
     if transform != b"NONE":
         raise node.refused(
@@ -301,11 +305,11 @@ _NODES = (
 
 
 def grouped(node: Node) -> Chain:
-    """Version 5 of the operator: leaves in lists of their own. Its trees are written as those of a regressor."""
+    """Read version 5 of the operator, with leaves in separate lists, as a regressor's trees."""
     given = node.attributes
     how = {0: b"AVERAGE", 1: b"SUM"}.get(given.get("aggregate_function", 1), b"MIN or MAX")
     if given.get("post_transform", 0) != 0:
-        raise node.refused("expected post_transform NONE, got another")
+        raise node.refused("expected post_transform NONE for this operator")
     modes = [*[*MODES][:2], b"BRANCH_GTE", b"BRANCH_GT", b"BRANCH_EQ", b"BRANCH_NEQ", b"MEMBER"]
     tracks = given.get("nodes_missing_value_tracks_true", [])
     splits, weights = given["nodes_splits"], given["leaf_weights"]
@@ -334,7 +338,9 @@ def grouped(node: Node) -> Chain:
                     ends = bool(given[f"nodes_{name}leafs"][place])
                     waiting.append((below, ends, len(rows) - 1, side))
     except IndexError as error:
-        raise node.refused("expected trees, each node and leaf below one other") from error
+        raise node.refused(
+            "expected trees, with each node and leaf below exactly one other"
+        ) from error
     columns = np.array(rows, dtype=object).reshape(-1, len(_NODES)).T.tolist()
     parts: dict[str, Any] = {
         f"nodes_{name}": part for name, part in zip(_NODES, columns, strict=True)

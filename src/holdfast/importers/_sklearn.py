@@ -1,6 +1,6 @@
 """scikit-learn: linear classifiers, the multi-layer perceptron, and pipelines, searches and thresholds around them.
 
-scikit-learn gives the second of two classes to a score > 0, a `Network` to one >= 0: they differ on the boundary alone.
+scikit-learn chooses the second of two classes at a score > 0, a `Network` at >= 0: they differ only on the boundary.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _ALONE: WeakKeyDictionary[Any, tuple[Any, ...]] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Steps:
-    """The fitted transformers before the classifier, one after the other."""
+    """The fitted transformers before the classifier, in order."""
 
     transformers: tuple[Any, ...]
 
@@ -80,7 +80,7 @@ class Steps:
 
 
 def import_model(model: Any) -> Model:
-    """The model of a fitted estimator."""
+    """Read the model of a fitted estimator."""
     transformers, estimator = unwrapped(model)
     if isinstance(estimator, WITH_THRESHOLD):
         inner, threshold, first = own_threshold(estimator)
@@ -102,7 +102,7 @@ def import_model(model: Any) -> Model:
 
 
 def at_own_threshold(model: Model, threshold: float, first: bool) -> Model:
-    """A threshold for the first class is one for the second from the other side; scores mind the last bit of it."""
+    """Apply a model's own threshold; one for the first class is converted, and scores keep it to the last bit."""
     second = 1.0 - threshold if first else threshold
     scored = model.classifier
     if not isinstance(scored, Scored):
@@ -113,7 +113,7 @@ def at_own_threshold(model: Model, threshold: float, first: bool) -> Model:
 
 
 def _trees_behind(transformers: tuple[Any, ...], model: Model) -> Model:
-    """Trees read the table itself, through what is in front of them."""
+    """Trees read the table itself, through the transformers before them."""
     if not transformers:
         return model
     # Step by step, as a pipeline's own prediction does, which asks less of them than a part of it would.
@@ -138,7 +138,7 @@ def _trees_behind(transformers: tuple[Any, ...], model: Model) -> Model:
 
 
 def _classified(estimator: Any) -> Model:
-    """A classifier alone."""
+    """Read a classifier without transformers."""
     if type(estimator) in _sklearn_trees.READERS:
         _check_fitted(estimator)
         return _sklearn_trees.read(estimator, column_names(estimator), _no_network(estimator))
@@ -163,13 +163,13 @@ def _no_network(estimator: Any) -> str:
 
 
 def column_names(estimator: Any) -> tuple[str, ...] | None:
-    """The names of the columns that an estimator was fitted on, where there were any."""
+    """The names of the columns that an estimator was fitted on, if it has any."""
     names = getattr(_first_step(estimator), "feature_names_in_", None)
     return None if names is None else tuple(str(name) for name in names)
 
 
 def own_threshold(model: Any) -> tuple[Any, float, bool]:
-    """The classifier inside one with a threshold of its own, that, and whether it is for the first class."""
+    """The classifier inside one with its own threshold, the threshold, and True if it is for the first class."""
     _check_fitted(model)
     inner = model.estimator_
     tuned = isinstance(model, TunedThresholdClassifierCV)
@@ -189,7 +189,7 @@ def own_threshold(model: Any) -> tuple[Any, float, bool]:
 
 
 def _calibrated(model: Any) -> Model:
-    """One classifier, fitted before, under a sigmoid: p = 1 / (1 + exp(a f + b)) of its score f, a < 0."""
+    """Read a single prefitted classifier under a sigmoid: p = 1 / (1 + exp(a f + b)) of its score f, a < 0."""
     _check_fitted(model)
     name = type(model).__name__
     parts = model.calibrated_classifiers_
@@ -218,9 +218,10 @@ def _calibrated(model: Any) -> Model:
 
 
 def pipelines_around(estimator: Any) -> list[Model]:
-    """The fitted pipelines in memory that end in this very classifier: it reads what their earlier steps write.
+    """The fitted pipelines in memory whose last step is this very classifier.
 
-    A classifier keeps nothing of what it was fitted on; whoever cut it out of a pipeline mostly still has that.
+    A classifier does not store its training table. A caller who took it out of a pipeline usually still has the
+    pipeline, whose earlier steps give the classifier its columns.
     """
     learnt, known = tuple(vars(estimator).values()), _ALONE.get(estimator, ())
     if len(learnt) == len(known) and all(map(is_, learnt, known)):
@@ -236,7 +237,7 @@ def pipelines_around(estimator: Any) -> list[Model]:
 
 
 def _last_step(pipeline: Pipeline) -> Any:
-    """What a pipeline ends in; None before the steps in front of it are fitted."""
+    """The last step of a pipeline; None if the steps before it are not fitted."""
     try:
         transformers, estimator = unwrapped(pipeline)
         for transformer in transformers:
@@ -247,7 +248,7 @@ def _last_step(pipeline: Pipeline) -> Any:
 
 
 def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
-    """The transformers and the classifier inside pipelines, searches and what is frozen, however they are nested."""
+    """The transformers and the classifier inside nested pipelines, searches and frozen estimators."""
     transformers: tuple[Any, ...] = ()
     while True:
         if isinstance(model, Pipeline):
@@ -270,7 +271,7 @@ def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
 
 
 def _first_step(estimator: Any) -> Any:
-    """What meets the raw table first, and so knows its columns."""
+    """The step that reads the raw table, and so knows its columns."""
     while isinstance(estimator, Pipeline):
         estimator = next(step for _, step in estimator.steps if step not in _PASSTHROUGH)
     return estimator
@@ -286,7 +287,7 @@ def _check_fitted(estimator: Any) -> None:
 
 
 def _linear(estimator: Any) -> Chain:
-    """z = W x + b: one row for two classes, one row for each of several."""
+    """Read z = W x + b: one row for two classes, otherwise one row for each class."""
     chain = Chain(classes=estimator.classes_)
     # `LogisticRegression.sparsify` leaves a scipy matrix behind.
     weights = np.atleast_2d(dense(estimator.coef_))
@@ -297,7 +298,7 @@ def _linear(estimator: Any) -> Chain:
 
 
 def _perceptron(estimator: Any) -> Chain:
-    """coefs_[i] is (in, out), and every layer but the last is followed by the activation."""
+    """Read coefs_[i] as (in, out); every layer except the last is followed by the activation."""
     if estimator.out_activation_ == "logistic" and estimator.n_outputs_ > 1:
         raise UnsupportedModelError(
             f"MLPClassifier fitted on {estimator.n_outputs_} labels at once (multi-label) is not supported: "

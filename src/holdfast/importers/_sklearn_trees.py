@@ -1,4 +1,4 @@
-"""scikit-learn's trees: forests and single trees give probabilities, the two kinds of boosting margins.
+"""scikit-learn's trees: forests and single trees give probabilities, both kinds of boosting give margins.
 
 HistGradientBoosting compares float64 with <=; all others round a number to float32 first.
 """
@@ -39,7 +39,7 @@ def _tree(tree: Any, values: Any, output: int = 0) -> Tree:
 
 
 def _forest(model: Any) -> tuple[Forest, dict[str, Any]]:
-    """The mean of the trees' shares of each class; the greatest wins, of equal ones the first."""
+    """The mean of the trees' shares of each class; the greatest wins, and the first of equal ones."""
     several = hasattr(model, "estimators_")
     members = model.estimators_ if several else [model]
     if model.n_outputs_ > 1:
@@ -137,7 +137,7 @@ READERS: dict[type, Callable[[Any], tuple[Forest, dict[str, Any]]]] = {
 
 
 def read(model: Any, columns: tuple[str, ...] | None, why: str) -> Model:
-    """The trees of a fitted classifier, and why it is no network."""
+    """Read the trees of a fitted classifier; `why` states the reason that it is not a network."""
     forest, options = READERS[type(model)](model)
     labels = np.asarray(model.classes_).tolist()
     if len(labels) < 2:

@@ -1,10 +1,10 @@
-"""From which probability on a model's user says yes: a constant taken off the logits, in one place for all models.
+"""The probability from which a model decides for a class: a constant subtracted from the logits of any model.
 
     two classes      class 1 iff p_1 >= t          the logit less log(t / (1 - t))
     several          the class with the greatest p_k / t_k          each logit less log(t_k)
 
-The second is the first where there are two classes and the thresholds are (1 - t, t). A network at a threshold is a
-network: its last biases are the floats nearest to what is left of them.
+The second formula gives the first for two classes with the thresholds (1 - t, t). A network at a threshold is again
+a network: its last biases are the floats nearest to the differences.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _several(threshold: Any, classifier: Classifier) -> Threshold:
 
 
 def logit(threshold: float) -> float:
-    """log(t / (1 - t)), where a model that says class 1 from the probability t on changes its mind."""
+    """log(t / (1 - t)): the logit at which a model with the threshold t changes its decision."""
     return math.log(threshold) - math.log1p(-threshold)
 
 
@@ -79,24 +79,24 @@ class Sigmoid:
             return score
         if not 0.0 < score < 1.0:
             raise InvalidInputError(
-                f"threshold: expected one that the calibrated model can reach, got {threshold}"
+                f"threshold: expected a probability that the calibrated model can reach, got {threshold}"
             )
         return logit(score)
 
     def log_odds(self, logits: Floats) -> Floats:
-        """Of the probability, from the classifier's logits."""
+        """Log-odds of the probability, from the classifier's logits."""
         return -self.a * (logits if self.by_logit else 1.0 / (1.0 + np.exp(-logits))) - self.b
 
 
 def offsets(threshold: Threshold) -> list[float]:
-    """What is taken off each logit."""
+    """The amounts subtracted from each logit."""
     if isinstance(threshold, tuple):
         return [math.log(part) for part in threshold]
     return [logit(threshold)]
 
 
 def at_threshold(classifier: Classifier, threshold: Threshold) -> Classifier:
-    """The model that decides at a threshold: its logits less a constant.
+    """The model at a threshold: its logits less a constant.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def at_threshold(classifier: Classifier, threshold: Threshold) -> Classifier:
 def lowered(
     classifier: Classifier, off: Sequence[float], threshold: float | None = None
 ) -> Classifier:
-    """The model with a constant taken off each of its logits, because its user has this threshold."""
+    """The model with a constant subtracted from each of its logits for a threshold."""
     if isinstance(classifier, Scored):
         return classifier.at(off, threshold)
     assert isinstance(classifier, Network)
@@ -123,6 +123,6 @@ def lowered(
         if lost > LOST_AT_MOST:
             raise InvalidInputError(
                 f"threshold: expected a model whose last biases can be lowered by {less:g}, got {bias:g}, too large to "
-                "keep that apart"
+                "represent the difference"
             )
     return classifier.with_parameters(classifier.weights, [*classifier.biases[:-1], last])

@@ -1,9 +1,9 @@
-"""PyTorch: a module is followed by symbolic tracing, so in the order in which it calls its layers, not registers them.
+"""PyTorch: trace a module symbolically, so in the order of its calls instead of the order of its attributes.
 
-A Linear without a bias gets a bias of zeros. Δ then moves a bias that the model does not have, unless it is told to
-leave biases alone: what is proved holds all the same, for a few networks too many. A BatchNorm1d in eval mode is a
-scale and a shift for each column: it is multiplied into the Linear before it, else into the one after it, and Δ moves
-the products.
+A Linear without a bias gets a bias of zeros. Unless Δ leaves biases alone, it then moves a bias that the model does not
+have: proofs stay valid, for a larger set of networks than necessary. A BatchNorm1d in eval mode is a scale and a shift
+for each column. It is merged into the Linear before it, or else into the one after it, and Δ moves the merged
+parameters.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from holdfast.importers._chain import BATCH, Chain, Operation, ancestors, relu, 
 from holdfast.importers._model import Model, qualified_name
 
 SUPPORTED = (
-    "Linear, ReLU, BatchNorm1d beside a Linear, Identity, Dropout, Flatten, and Sigmoid, Softmax or LogSoftmax at the "
+    "Linear, ReLU, BatchNorm1d next to a Linear, Identity, Dropout, Flatten, and Sigmoid, Softmax or LogSoftmax at the "
     "end"
 )
 _REASONS: dict[type, str] = {
-    nn.modules.batchnorm._NormBase: "of the normalisations only BatchNorm1d is supported, beside a Linear",
+    nn.modules.batchnorm._NormBase: "of the normalisations only BatchNorm1d is supported, next to a Linear",
     nn.Tanh: "it is not piecewise linear",
     nn.Sigmoid: "it is supported only at the end",
 }
@@ -48,12 +48,12 @@ _HARMLESS = frozenset(
 
 
 def import_model(model: Any) -> Model:
-    """The model of a `torch.nn.Module` in eval mode."""
+    """Read the model of a `torch.nn.Module` in eval mode."""
     if not isinstance(model, nn.Module):
         raise UnsupportedModelError(f"expected a torch.nn.Module, got {qualified_name(model)}")
     if isinstance(model, torch.jit.ScriptModule):
         raise UnsupportedModelError(
-            "expected a torch.nn.Module, got TorchScript: give the module it was compiled from"
+            "expected a torch.nn.Module, got TorchScript: pass the module it was compiled from"
         )
     # What torch.compile returns computes the same as the module it wraps.
     model = getattr(model, "_orig_mod", model)
@@ -62,7 +62,7 @@ def import_model(model: Any) -> Model:
 
 
 def _check_mode(model: nn.Module) -> None:
-    """Refuse what would make the module compute something else than its layers say."""
+    """Refuse modes and hooks that make the module compute something else than its layers."""
     for path, module in model.named_modules():
         label = _label(path, module)
         random = isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0
@@ -77,7 +77,7 @@ def _check_mode(model: nn.Module) -> None:
 
 
 def _trace(model: nn.Module) -> fx.Graph:
-    """The graph of calls in the module's forward, with the defaults of all arguments but the first."""
+    """The graph of calls in the module's forward, with defaults for all arguments except the first."""
     parameters = list(inspect.signature(model.forward).parameters.values())
     defaults = {
         p.name: p.default for p in parameters[1:] if p.default is not inspect.Parameter.empty
@@ -93,7 +93,7 @@ def _trace(model: nn.Module) -> fx.Graph:
 
 
 def _follow(model: nn.Module, graph: fx.Graph) -> Chain:
-    """Walk from the input to what is returned, over the calls that the result depends on."""
+    """Follow the calls that the result depends on, from the input to the returned value."""
     output = next(node for node in graph.nodes if node.op == "output")
     if not isinstance(output.args[0], fx.Node):
         raise UnsupportedModelError(
@@ -117,7 +117,7 @@ def _needed(graph: fx.Graph, output: fx.Node) -> list[fx.Node]:
         if node.op.startswith("call") and node not in needed and node.target not in _HARMLESS:
             raise UnsupportedModelError(
                 f"{_target_name(node)} (node {node.name!r}): its result is not used, "
-                "and whether it changes a value in place cannot be told; remove it from forward"
+                "and it may change a value in place; remove it from forward"
             )
     nodes = [node for node in graph.nodes if node in needed]
     inputs = [node.name for node in nodes if node.op == "placeholder"]
@@ -177,7 +177,7 @@ SIZE = "the size of a tensor"
 
 @dataclass(frozen=True)
 class Call(Operation):
-    """One call: what it is applied to, its other arguments, and the module for its settings."""
+    """One call: its inputs, its other arguments, and the module with its settings."""
 
     options: dict[str, Any]
     module: nn.Module | None
@@ -197,13 +197,13 @@ def _linear(call: Call) -> Chain:
     weight = call.option(1, "weight", None)
     bias = call.option(2, "bias", None)
     if not isinstance(weight, torch.Tensor) or not isinstance(bias, torch.Tensor | None):
-        raise call.refused("expected a weight and a bias that are parameters, got others")
+        raise call.refused("expected a weight and a bias that are parameters, got other values")
     numbers = None if bias is None else _numbers(call, bias)
     return call.chain.affine(call.label, _numbers(call, weight), numbers, source=weight)
 
 
 def _numbers(call: Call, tensor: torch.Tensor) -> Floats:
-    """The tensor in float64, which holds every smaller float type exactly."""
+    """The tensor in float64, which represents every smaller float type exactly."""
     if tensor.is_meta or not tensor.is_floating_point():
         came = "no data (meta device)" if tensor.is_meta else str(tensor.dtype)
         raise InvalidInputError(f"{call.label}: expected parameters of a float type, got {came}")
@@ -216,7 +216,7 @@ def _batch_norm(call: Call) -> Chain:
     module: Any = call.module
     if module.running_mean is None:
         raise call.refused(
-            "expected statistics kept from training, got track_running_stats=False: what it computes for a row depends "
+            "expected statistics kept from training, got track_running_stats=False: the result for a row then depends "
             "on the other rows"
         )
     scale = 1.0 / np.sqrt(_numbers(call, module.running_var) + module.eps)
@@ -233,7 +233,7 @@ def _same(call: Call) -> Chain:
 
 
 def _dropout(call: Call) -> Chain:
-    """In training mode the module itself was refused; the function has a switch of its own, which is on by default."""
+    """Read the function's own switch, which is on by default; a module in training mode was refused before."""
     if call.module is None and call.option(2, "training", True) and call.option(1, "p", 0.5) > 0:
         raise InvalidInputError(
             f"{call.label}: expected dropout to be off, got training=True: "
@@ -258,7 +258,7 @@ def _flatten(call: Call) -> Chain:
 
 
 def _view(call: Call) -> Chain:
-    """view(x.size(0), -1), view(-1, columns), and view(-1) of a single column."""
+    """Read view(x.size(0), -1), view(-1, columns), and view(-1) of a single column."""
     shape = call.option(1, "shape", ())
     return call.chain.reshape(
         call.label, shape if isinstance(shape, tuple | list) else call.inputs[1:]

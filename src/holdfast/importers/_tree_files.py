@@ -1,4 +1,4 @@
-"""Changed trees as a file of the library that they came from: what it loads is what was changed, bit for bit."""
+"""Write changed trees to a file of their library, which loads them bit for bit."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def write_trees(trees: TreeEnsemble, path: Path) -> None:
 
 
 def suffixes(trees: TreeEnsemble) -> tuple[str, ...]:
-    """What files of the library are called."""
+    """The file names' endings of the library."""
     if trees.origin is None:
         raise InvalidInputError(
             "model: expected trees of XGBoost (.json, .ubj) or LightGBM (.txt), whose files can be written, got trees "
-            "of another library; predict answers for them, and write_parameters writes them for the checker"
+            "of another library; use predict for their classes, or write_parameters to write them for the checker"
         )
     return {"xgboost": (".json", ".ubj"), "lightgbm": (".txt",)}[trees.origin.library]
 
 
 def _xgboost(forest: Forest, document: dict[str, Any], path: Path) -> None:
-    """Weights that DART gave are in the leaves: what is written is an ordinary booster."""
+    """Write an ordinary booster: the weights of DART are already in the leaves."""
     import json
 
     import xgboost
@@ -69,7 +69,7 @@ def _xgboost(forest: Forest, document: dict[str, Any], path: Path) -> None:
 
 
 def _leaf(tree: dict[str, Any]) -> dict[str, Any]:
-    """A tree of one leaf, like another."""
+    """A tree of one leaf, in the layout of another tree."""
     one = {
         "base_weights": [0.0], "default_left": [0], "left_children": [-1], "loss_changes": [0.0],
         "parents": [2147483647], "right_children": [-1], "split_indices": [0], "split_type": [0],
@@ -85,7 +85,7 @@ def _lightgbm(forest: Forest, text: str, path: Path) -> None:
     blocks[-1] = last
     if forest.n_trees > len(blocks) and forest.divisor != 1.0:
         raise InvalidInputError(
-            "LightGBM: expected no added trees in a forest whose trees are averaged, got some"
+            "LightGBM: trees cannot be added to a forest whose trees are averaged"
         )
     # Sizes of blocks would be others now; LightGBM goes without them.
     head = re.sub(r"\ntree_sizes=[^\n]*", "", head)

@@ -1,4 +1,4 @@
-"""What the readers of tree libraries share: single trees become one forest."""
+"""Helpers that the readers of tree libraries share: join single trees into one forest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.importers._model import Model
 
 @dataclass(frozen=True)
 class Tree:
-    """One tree: its nodes from 0 on, the first is the root; a leaf has the feature -1."""
+    """One tree: its nodes are counted from 0, the root; a leaf has the feature -1."""
 
     feature: NDArray[Any]
     left: NDArray[Any]
@@ -32,14 +32,14 @@ class Tree:
 
 @dataclass(frozen=True)
 class Origin:
-    """The library that a model comes from, and the model as that library writes it."""
+    """The library of a model, and the model in that library's format."""
 
     library: str
     content: Any
 
 
 def forest_of(trees: Sequence[Tree], base: Any, width: int, **options: Any) -> Forest:
-    """The trees in flat arrays."""
+    """Join the trees in flat arrays."""
     sizes = [tree.feature.size for tree in trees]
     starts = np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int32)
 
@@ -87,7 +87,7 @@ def forest_of(trees: Sequence[Tree], base: Any, width: int, **options: Any) -> F
 
 
 def bits(words: Iterable[int]) -> frozenset[int]:
-    """The codes in a set of theirs that is written as words of 32 bits."""
+    """The codes in a set that is written as words of 32 bits."""
     return frozenset(
         32 * place + bit for place, word in enumerate(words) for bit in range(32) if word >> bit & 1
     )
@@ -96,7 +96,7 @@ def bits(words: Iterable[int]) -> frozenset[int]:
 def tree_model(
     votes: Votes, labels: Sequence[Any], origin: Any = None, *, tie: int = 0, why: str = ""
 ) -> Model:
-    """The model of these trees, which read the caller's table where they know its columns."""
+    """The model of these trees, which read the caller's table if they know its columns."""
     trees = TreeEnsemble(
         votes,
         tuple(labels),
@@ -111,7 +111,7 @@ def tree_model(
 
 
 def half_band(probability: Callable[[float], float], kind: type) -> float:
-    """The greatest margin of which a library's own probability, in its own precision, is still one half."""
+    """The greatest margin at which a library's own probability, in its own precision, is still one half."""
     low, high = 0.0, 1e-3
     while True:
         middle = float(kind((low + high) / 2.0))

@@ -1,6 +1,6 @@
-"""XGBoost: sums and comparisons in float32, a row goes left where its value is below the threshold.
+"""XGBoost: sums and comparisons in float32; a row goes left if its value is below the threshold.
 
-What the library writes as JSON says all about a model; what it makes of its base score is asked of the library itself.
+The library's JSON describes the whole model. The library itself converts its base score.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OBJECTIVES = (
 
 
 def read_file(path: Path) -> Any:
-    """The booster in a file; as a classifier where scikit-learn's interface wrote it."""
+    """Read the booster in a file, as a classifier if scikit-learn's interface wrote it."""
     try:
         return xgboost.Booster(model_file=str(path))
     except (xgboost.core.XGBoostError, ValueError) as error:
@@ -38,7 +38,7 @@ def read_file(path: Path) -> Any:
 
 
 def import_model(model: Any) -> Model:
-    """The trees of a booster or of a classifier."""
+    """Read the trees of a booster or of a classifier."""
     if isinstance(model, xgboost.XGBClassifier):
         return _classifier(model)
     if not isinstance(model, xgboost.Booster):
@@ -58,15 +58,17 @@ def _classifier(model: Any) -> Model:
         ) from error
     if not (isinstance(model.missing, float) and np.isnan(model.missing)):
         raise UnsupportedModelError(
-            f"XGBClassifier(missing={model.missing}): expected NaN alone for what is missing"
+            f"XGBClassifier(missing={model.missing}): expected missing=nan, so that only NaN is missing"
         )
     if np.ndim(model.n_classes_) or getattr(model, "n_classes_", 2) < 2:
-        raise UnsupportedModelError("XGBClassifier: expected one label of two or more classes")
+        raise UnsupportedModelError(
+            "XGBClassifier: expected one label for each row, of two or more classes"
+        )
     return _model(booster, model.classes_.tolist(), best=True)
 
 
 def _model(booster: Any, labels: Any = None, *, best: bool) -> Model:
-    """The model with these labels; `best` ends it at the best round wherever one is known, however it came to be."""
+    """The model with these labels; `best` ends it at the best round, if one is known."""
     document = json.loads(bytes(booster.save_raw("json")))
     learner = document["learner"]
     objective, parameters = learner["objective"]["name"], learner["learner_model_param"]
@@ -110,7 +112,7 @@ def _model(booster: Any, labels: Any = None, *, best: bool) -> Model:
 
 
 def _gbtree(booster: dict[str, Any]) -> tuple[dict[str, Any], list[float | None]]:
-    """The trees; and for DART the weight that each was left with."""
+    """The trees, and for DART the weight of each."""
     name = booster["name"]
     if name not in ("gbtree", "dart"):
         raise UnsupportedModelError(f"XGBoost's {name} is not supported: expected gbtree or dart")
@@ -158,7 +160,7 @@ def _tree(tree: dict[str, Any], output: int, weight: float | None, base: Any) ->
 
 
 def _base(document: dict[str, Any], model: dict[str, Any], k: int) -> Any:
-    """What the library starts its sums with: the margin of a model whose only tree adds 0."""
+    """The number that the library's sums start with: the margin of a model whose only tree adds 0."""
     learner = dict(document["learner"], attributes={})
     first = model["trees"][0]
     nothing = dict(
@@ -178,7 +180,7 @@ def _base(document: dict[str, Any], model: dict[str, Any], k: int) -> Any:
 
 
 def _labels(cats: dict[str, Any], width: int) -> tuple[tuple[Any, ...] | None, ...]:
-    """The categories of each column in the order of their codes, where the model holds them."""
+    """The categories of each column in the order of their codes, if the model holds them."""
     labels: list[tuple[Any, ...] | None] = []
     for part in cats.get("enc", []):
         words = part["values"]
@@ -188,20 +190,20 @@ def _labels(cats: dict[str, Any], width: int) -> tuple[tuple[Any, ...] | None, .
                 words = [text[a:b].decode() for a, b in pairwise(part["offsets"])]
             except UnicodeDecodeError as error:
                 raise UnsupportedModelError(
-                    "XGBoost: expected the names of categories in ASCII, got others, which it cuts short"
+                    "XGBoost: expected the names of categories in ASCII, got other letters, which XGBoost truncates"
                 ) from error
         labels.append(tuple(words) or None)
     return tuple(labels) if any(labels) and len(labels) == width else ()
 
 
 def _band(objective: str) -> float:
-    """Which margins above 0 are a tie to the library's own probabilities, in float32."""
+    """The margins above 0 at which the library's own probabilities, in float32, are a tie."""
     if objective == "binary:logistic":
         return half_band(_sigmoid, np.float32)
     return 2.0**-20 if objective == "multi:softprob" else 0.0
 
 
 def _sigmoid(margin: float) -> float:
-    """XGBoost's own, in float32."""
+    """XGBoost's own sigmoid, in float32."""
     one = np.float32(1.0)
     return float(one / (np.float32(np.exp(np.float64(-np.float32(margin)))) + one))

@@ -2,10 +2,10 @@
 
 certificate   one JSON file per piece of advice: hashes, the point, Δ, the verdict and its proof
 witness_file  a counter-model in the format of the model that it counters
-ledger        every promise that was made, in a file that shows when it was tampered with
-audit         which of them a new model keeps: for certain, by running it, or not
-expiry        how many retrainings a promise lasts, with a stated probability
-kept_share    the same for models and changes of any kind: how many promises were kept, counted over a history
+ledger        every promise, in a file that shows tampering
+audit         the promises that a new model keeps: proven, found by running it, or broken
+expiry        the number of retrainings that a promise lasts, with a stated probability
+kept_share    the same for models and changes of any kind: the share of promises kept, counted over a history
 """
 
 from holdfast.promises._audit import audit

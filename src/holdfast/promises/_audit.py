@@ -1,4 +1,4 @@
-"""`audit`: which of the promises made so far does a new model keep?"""
+"""`audit`: find the promises in a ledger that a new model keeps."""
 
 from __future__ import annotations
 
@@ -48,33 +48,35 @@ def audit(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> Audit:
-    """Does a new model keep the promises in a ledger?
+    """Find the promises in a ledger that a new model keeps.
 
-    A promise whose certificate covers the new model is kept for certain, and the model is not even run on it. The
-    others, and all that were made under a shift of the margin, are decided by running it on the promised row, in raw
-    units, through its own preprocessing.
+    If a promise's certificate covers the new model, the promise is proven to be kept, and the model is not run on it.
+    The others, and all promises under a shift of the margin, are decided by running the new model on the promised row,
+    in raw units, through its own preprocessing.
 
     Parameters
     ----------
     ledger
-        The ledger or its file. Promises that are added meanwhile are left out.
+        The ledger or its file. Promises added during the audit are left out.
     model
-        The new model: anything that `load_model` takes.
+        The new model: any model that `load_model` takes.
     space
-        How it reads raw values, where that has changed: a scaler or an encoder fitted anew. By default that of the
-        model's own preprocessing, with which a space given has to agree, else that of each promise.
+        The new model's feature space, if it changed, for example by a refitted scaler or encoder. Default: the space of
+        the model's own preprocessing, which must agree with a given space, or else the space of each promise.
     threshold
-        The probability from which on its user says class 1; by default the model's own, else that of the promises.
+        The probability from which the new model decides for class 1. Default: the model's own, else that of the
+        promises.
     radius
-        Also compute, for the promises that are kept, how far the model may move from here before they can break, in
-        the unit of each promise: delta in the promise's norm, with or without biases as there, the margin, or the
-        radius of an ellipsoid. It costs more than everything else: up to two seconds a promise in a norm other than ∞
-        with two or more hidden layers.
+        True also computes the radius left of each kept promise: the change of the new model before the promise can
+        break, in the promise's unit. That unit is delta in the promise's norm, with or without biases as in the
+        promise, the margin, or the radius of an ellipsoid. It is the most expensive part: up to two seconds a promise
+        in a norm other than ∞ with two or more hidden layers.
     batch
-        How many promises are read at once.
+        Number of promises read at once.
     n_jobs
-        How many parts of the ledger at once, as in joblib; None: one, or what `joblib.parallel_config` says. Every
-        worker opens the ledger's file, which must be where the worker can read it. The result is the same.
+        Number of parts of the ledger processed in parallel, as in joblib. None: one, or the setting of
+        `joblib.parallel_config`. Every worker opens the ledger's file, so the file must be readable there. The result
+        is the same.
     progress
         Show a progress bar on stderr; by default for long ledgers if stderr is a terminal.
 
@@ -117,11 +119,11 @@ def audit(
 
 @dataclass(frozen=True, eq=False)
 class AuditPlan:
-    """An audit before it is done: who judges the promises under each of the terms, and parts of the ledger to judge.
+    """A prepared audit: a judge for the promises of each of the terms, and the parts of the ledger to judge.
 
-    A part is the promises from one number on to another; parts are judged by themselves, in any order and by any
-    process that can read the ledger's file, and what is said of all is put together from what is said of each. `last`
-    is the number of the last promise.
+    A part is a range of promises by number. Parts are judged separately, in any order and by any process that can read
+    the ledger's file; the result for all promises is merged from the results of the parts. `last` is the number of the
+    last promise.
     """
 
     file: Path
@@ -142,7 +144,7 @@ class AuditPlan:
         radius: bool,
         batch: int = _BATCH,
     ) -> AuditPlan:
-        """What depends on all promises: how the new model compares with the models of their day."""
+        """Prepare the comparison of the new model with the recorded models, which all parts share."""
         batch = whole_number(batch, "batch", least=1)
         if space is not None and not isinstance(space, FeatureSpace):
             raise InvalidInputError(f"space: expected a FeatureSpace, got {type(space).__name__}")
@@ -167,7 +169,7 @@ class AuditPlan:
         return cls(ledger.file.path, tuple(auditors), parts, last, totals, radius)
 
     def judge(self, part: tuple[int, int], file: LedgerFile | None = None) -> Audit:
-        """What becomes of the promises from one number on to another."""
+        """Judge the promises in a range of numbers."""
         if file is None:
             opened = LedgerFile(self.file, create=False)
             try:
@@ -198,14 +200,14 @@ class AuditPlan:
         )
 
     def _spans(self, part: tuple[int, int]) -> Iterator[tuple[Auditor, Ints]]:
-        """The pages of a part, by who judges them."""
+        """The pages of a part, with the auditor of each."""
         for auditor in self.auditors:
             yield auditor, auditor.spans[slice(*np.searchsorted(auditor.spans[:, 0], part))]
 
     def groups(
         self, part: tuple[int, int], codes: NDArray[np.int8], margin: Floats
     ) -> tuple[Group, ...]:
-        """What is said of a part's promises by the terms they were made under."""
+        """Summarise a part's promises by their terms."""
         groups = []
         for auditor, spans in self._spans(part):
             starts, sizes = spans.T
@@ -229,7 +231,7 @@ class AuditPlan:
         return tuple(groups)
 
     def totals(self, parts: Iterable[tuple[Group, ...]]) -> AuditTotals:
-        """What is said of all promises, from what is said of each part."""
+        """Merge the summaries of the parts to one of all promises."""
         return replace(
             self.nothing,
             groups=tuple(reduce(Group.merged, own) for own in zip(*parts, strict=True)),
@@ -237,14 +239,14 @@ class AuditPlan:
 
 
 def _check_complete(spans: list[Ints], last: int) -> Ints:
-    """Where pages begin; refuses to speak for a ledger whose pages do not have every promise, each once."""
+    """The first promise of each page; raises unless the pages have every promise exactly once."""
     seen = np.concatenate([np.empty((0, 2), np.int64), *spans])
     seen = seen[np.argsort(seen[:, 0], kind="stable")]
     ends = seen[:, 0] + seen[:, 1] - 1
     if (ends[-1] if len(seen) else 0) != last or (seen[:, 0] != np.append(0, ends)[:-1] + 1).any():
         raise FileFormatError(
             f"ledger: expected the promises 1 to {last}, each once, got {int(seen[:, 1].sum())} in {len(seen)} pages, "
-            f"{len(np.unique(seen[:, 0]))} of them different: the file is damaged or was tampered with; `verify` says "
-            "where"
+            f"{len(np.unique(seen[:, 0]))} of them different: the file is damaged or was tampered with; "
+            "`Ledger.verify` finds the place"
         )
     return seen[:, 0]

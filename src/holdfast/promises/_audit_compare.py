@@ -1,10 +1,10 @@
-"""How far a new model lies from the model of a promise, in the variables of the promise.
+"""The distance of a new model from the model of a promise, in the variables of the promise.
 
 A changed scaler or encoder goes into the first layer (`audit_fold`), a moved decision threshold t into the last bias,
 
     b'_L = b_L - log(t / (1 - t)),
 
-and it is this network that must lie in Δ. Everything here is an upper bound on how far each parameter moved.
+and this network must be in Δ. All distances here are upper bounds on the change of each parameter.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from holdfast.promises._terms import Terms
 
 @dataclass(frozen=True, eq=False)
 class ModelComparison:
-    """What separates a new model from the model of some promises.
+    """The differences between a new model and the model of some promises.
 
     Attributes
     ----------
     how
-        "parameters" where both read the same variables at the same threshold, "folded" where a changed scaling,
-        encoder or threshold went into the parameters, "" where the two cannot be compared.
+        The value "parameters" if both read the same variables at the same threshold, "folded" if a changed scaling,
+        encoder or threshold is included in the parameters, "" if the models cannot be compared.
     why_not
-        Why they cannot be compared.
+        The reason why the models cannot be compared.
     deviations
-        For each layer upper bounds on how far each weight and each bias moved, [down, up].
+        For each layer upper bounds on the change of each weight and each bias, [down, up].
     models
-        The network, or the trees, of the promises, and what the new one is over their variables. Where nothing had to
-        be folded it is the new one itself, and whether it lies in Δ is decided in exact arithmetic.
+        The network or the trees of the promises, and the new model over their variables. If nothing had to be folded,
+        this is the new model itself, and exact arithmetic decides if it is in Δ.
     """
 
     how: str
@@ -51,7 +51,7 @@ class ModelComparison:
     models: tuple[Any, Any] | None = None
 
     def distance(self, norm: float, biases: bool) -> float:
-        """An upper bound on the distance; infinite where the models cannot be compared, or a fixed bias moved."""
+        """Upper bound of the distance; infinite if the models cannot be compared, or a fixed bias moved."""
         if not self.deviations:
             return math.inf
         if not biases and any(bias.any() for _, bias in self.deviations):
@@ -60,7 +60,7 @@ class ModelComparison:
         return float(p_norm_above(np.concatenate(parts), norm))
 
     def measured(self, terms: Terms) -> float:
-        """An upper bound on the distance, in the unit of the radius that promises under these terms record."""
+        """Upper bound of the distance, in the unit of the radius that promises under these terms record."""
         if isinstance(terms.changes, Ellipsoid):
             exact = self.models if self.how == "parameters" else None
             return math.inf if exact is None else terms.changes.distance(*exact)
@@ -70,7 +70,7 @@ class ModelComparison:
         return self.distance(along.norm, bool(along.biases))
 
     def within(self, changes: Changes) -> bool:
-        """Whether the new model certainly lies in Δ."""
+        """True if the new model is proven to be in Δ."""
         if self.models is None:
             return False
         if self.how == "parameters":
@@ -108,9 +108,10 @@ def compare(
     Parameters
     ----------
     network, threshold, space
-        The new model, its threshold, and how it reads raw values; None if that is not known.
+        The new model, its threshold, and its feature space; None if the space is not known.
     folded
-        The new model over the variables of the promises, or why there is no such thing; None if it reads the same.
+        The new model over the variables of the promises, or the reason why this is impossible; None if it reads the
+        same.
     """
     moving = None if terms.changes is None else terms.changes.threshold
     if moving is not None and not (
@@ -118,14 +119,15 @@ def compare(
     ):
         return ModelComparison(
             "",
-            f"the promise is proven for thresholds from {moving[0]:g} to {moving[1]:g} and was made at another: "
+            f"the promise is proven for thresholds from {moving[0]:g} to {moving[1]:g} but was made at "
             f"{terms.threshold}",
         )
     if isinstance(terms.changes, TreeChanges):
         return _compare_trees(terms, network, threshold)
     if not isinstance(terms.changes, PlausibleChanges | Ellipsoid | None):
         return ModelComparison(
-            "", f"whether a model lies within {terms.changes.words} is seen at the promised row"
+            "",
+            f"to check that a model is within {terms.changes.words}, it must be run on the promised row",
         )
     old = terms.classifier
     if not isinstance(old, Network) or not isinstance(network, Network):
@@ -133,19 +135,18 @@ def compare(
             "", "a model that is known by its scores alone has no parameters to compare"
         )
     if space is None:
-        return ModelComparison(
-            "", "the new model's preprocessing is not one that a feature space can describe"
-        )
+        return ModelComparison("", "no feature space can describe the new model's preprocessing")
     if not np.array_equal(old.classes, network.classes):
         return ModelComparison(
-            "", f"other classes: {network.classes.tolist()} for {old.classes.tolist()}"
+            "",
+            f"different classes: {network.classes.tolist()}, the promises have {old.classes.tolist()}",
         )
     if (
         old.hidden != network.hidden
         or old.n_outputs != network.n_outputs
         or old.activations != network.activations
     ):
-        return ModelComparison("", f"another build: {network!r} for {old!r}")
+        return ModelComparison("", f"different layers: {network!r}, the promises have {old!r}")
     if isinstance(folded, str):
         return ModelComparison("", folded)
     errors: list[tuple[Floats | float, Floats | float]] = [(0.0, 0.0)] * len(old.weights)
@@ -168,27 +169,27 @@ def compare(
 
 
 def _compare_trees(terms: Terms, new: Classifier, threshold: Threshold) -> ModelComparison:
-    """Trees that read rows as those of the promises do, or why they do not; `TreeChanges.contains` does the rest."""
+    """Compare trees that read rows alike; otherwise give the reason. `TreeChanges.contains` checks the rest."""
     old, why = terms.classifier, ""
     if not isinstance(old, TreeEnsemble):
-        why = "the trees of the promises have a step before them that no hash says all of, or are not known in full"
+        why = "the trees of the promises have an earlier step without a complete hash, or are not known in full"
     elif not isinstance(new, TreeEnsemble):
-        why = f"another kind of model: {new!r} for {old!r}"
+        why = f"a different kind of model: {new!r}, the promises have {old!r}"
     elif new.labels != old.labels:
-        why = f"other classes: {list(new.labels)} for {list(old.labels)}"
+        why = f"different classes: {list(new.labels)}, the promises have {list(old.labels)}"
     elif threshold != terms.threshold:
-        why = f"another threshold: {threshold} for {terms.threshold}"
+        why = f"a different threshold: {threshold}, the promises have {terms.threshold}"
     elif not old.reads_like(new):
         why = "the new trees read a table in another way: other columns or categories, or a step before them"
     elif not old.forest.same_structure(new.forest):
-        why = f"another structure: {new!r} for {old!r}"
+        why = f"a different structure: {new!r}, the promises have {old!r}"
     if why:
         return ModelComparison("", why)
     return ModelComparison("parameters", models=(old, new))
 
 
 def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:
-    """Whether every row of raw values that `a` reads is the same point in `b`, bit for bit."""
+    """True if every row of raw values that `a` reads is the same point in `b`, bit for bit."""
 
     def reading(feature: Feature) -> tuple[object, ...]:
         # A value that these promises cannot lack may be read in any way where it is missing.
@@ -208,14 +209,14 @@ def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:
 
 
 def _moved(old: Floats, new: Floats, error: Floats | float) -> Floats:
-    """At least how far down and how far up `new` lies, itself known up to `error`; exactly 0 where nothing moved."""
+    """Bounds on the change down and up to `new`, known up to `error`; exactly 0 where nothing changed."""
     up = new - old
     room = error + SAFE * UNIT * (np.abs(up) + error)
     return np.maximum(np.stack([room - up, room + up]), 0.0)
 
 
 def _shifted(network: Network, threshold: Threshold) -> tuple[Network, Floats]:
-    """The new threshold in the last bias, and how far that bias may be off from the real number."""
+    """Put the new threshold in the last bias; also returns a bound on that bias's rounding error."""
     if threshold == 0.5:
         return network, np.zeros_like(network.biases[-1])
     off = np.array(offsets(threshold))

@@ -1,12 +1,12 @@
-"""A new model as a network over the variables in which promises are stored, where a scaler or encoder changed.
+"""A new model as a network over the stored variables of the promises, if a scaler or an encoder changed.
 
-A refitted scaler reads the same raw value x as another number: u = s x + o then, v = a u + c now, with a and c exact
-fractions. Over the old variables u the new model's first layer is
+A refitted scaler reads the same raw value x as another number: u = s x + o before, v = a u + c now, with exact
+fractions a and c. Over the old variables u the new model's first layer is
 
     W' = W diag(a),    b' = W c + b
 
-up to rounding: of W' and b' themselves, and of both encodings, so that the v which the model reads is off from a u + c
-by some e, and W e is one more change of the first bias. All of it is bounded from above.
+up to rounding of W' and b', and of both encodings. Because of the encodings, the v that the model reads differs from a
+u + c by some e, and W e is a further change of the first bias. All these errors are bounded from above.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ SAFE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A first layer over the old variables, and how far it may be off.
+    """A first layer over the old variables, with bounds on its error.
 
     Attributes
     ----------
     network
         The new model with this first layer.
     weight_error, bias_error
-        Upper bounds on how far each parameter is off from the exact first layer; the bias' also pays for the rounding
-        of both encodings.
+        Upper bounds on the difference of each parameter from the exact first layer; the bound of the bias also covers
+        the rounding of both encodings.
     original
-        The new model as it is.
+        The new model itself.
     reach, new_reach
         The largest |u| and |v| of each variable, old and new, over the promises.
     """
@@ -53,7 +53,7 @@ class Fold:
     new_reach: Floats
 
     def at(self, threshold: Threshold) -> Fold:
-        """With the decision threshold in the last bias of both networks, which stay alike in it to the last bit."""
+        """The same with the decision threshold in the last bias of both networks, identical to the last bit."""
         return replace(
             self,
             network=as_network(at_threshold(self.network, threshold)),
@@ -62,11 +62,11 @@ class Fold:
 
     @property
     def margin_error(self) -> float:
-        """How far a margin of `network`, run on u, can be from that of `original`, run on v, both in float64.
+        """Largest difference of a margin of `network`, run on u, from that of `original`, run on v, both in float64.
 
-        Layer by layer, an upper bound on the difference of the two values and one on the size of each: a layer passes
-        the difference of its inputs on by |W|, and adds the rounding of its own sums, in both. nan or infinite where
-        numbers get too large, which says nothing about any margin.
+        Each layer has an upper bound on the difference of the two values and one on the size of each value. A layer
+        multiplies the difference of its inputs by |W| and adds the rounding of its own sums, in both networks. The
+        result is nan or infinite if numbers get too large; it then says nothing about the margins.
         """
         size = np.zeros(0)
         error = np.zeros(0)
@@ -90,14 +90,15 @@ class Fold:
 
 
 def fold(old: FeatureSpace, new: FeatureSpace, network: Network, reach: Floats) -> Fold | str:
-    """The new model over the old variables, or why there is no such network.
+    """The new model over the old variables, or the reason why there is no such network.
 
-    A column that the new model does not read has weight 0 in it. A category that is new to it is 0 for every promise.
+    A column that the new model does not read gets weight 0. A category that only the new model has is 0 in every
+    promise.
 
     Parameters
     ----------
     old, new
-        How the promises were encoded, and how the new model reads them.
+        The feature spaces of the promises and of the new model.
     reach
         The largest |u| of each variable over the promises.
     """
@@ -111,13 +112,15 @@ def fold(old: FeatureSpace, new: FeatureSpace, network: Network, reach: Floats) 
     new_reach = np.zeros(n_new)
     for feature in new.features:
         if feature.name not in old.names:
-            return f"the new model reads the column {feature.name!r}, which these promises do not record"
+            return (
+                f"the new model reads the column {feature.name!r}, which the promises do not record"
+            )
         before = old[feature.name]
         if narrower(before, feature):
-            return f"column {feature.name!r} holds whole numbers only, which those of these promises need not be"
+            return f"column {feature.name!r} holds whole numbers only now; the promises may hold others"
         pairs = _paired(before, feature)
         if pairs is None:
-            return f"column {feature.name!r} is encoded in another way than one scaled number or the same categories"
+            return f"column {feature.name!r} has an encoding other than one scaled number or the same categories"
         for u, v in pairs:
             if feature.one_hot or before.scaling == feature.scaling:
                 folded[:, u] = weights[:, v]
@@ -126,7 +129,7 @@ def fold(old: FeatureSpace, new: FeatureSpace, network: Network, reach: Floats) 
             try:
                 slope, offset[v] = map(float, _change(before.scaling, feature.scaling))
             except OverflowError:
-                return f"column {feature.name!r} is scaled by more than a float can hold"
+                return f"column {feature.name!r} has a scale too large for a float"
             folded[:, u] = weights[:, v] * slope
             weight_error[:, u] = SAFE * UNIT * np.abs(folded[:, u]) + TINY
             noise[v] = _encoding_error(before.scaling, feature.scaling, float(reach[u]))
@@ -137,18 +140,18 @@ def fold(old: FeatureSpace, new: FeatureSpace, network: Network, reach: Floats) 
         size = np.abs(network.biases[0]) + np.abs(weights) @ np.abs(offset)
         bias_error = bias_error + SAFE * (n_new + 4) * UNIT * size + TINY
     if not (np.isfinite(folded).all() and np.isfinite(bias).all()):
-        return "over the old variables the new model has parameters that no float can hold"
+        return "over the old variables the new model has parameters too large for a float"
     moved = network.with_parameters([folded, *network.weights[1:]], [bias, *network.biases[1:]])
     return Fold(moved, weight_error, bias_error, network, reach, new_reach)
 
 
 def narrower(before: Feature, after: Feature) -> bool:
-    """Whether a column that could hold any number holds whole ones only now, so that some rows cannot be read."""
+    """True if a column that could hold any number now holds whole numbers only, so that some rows cannot be read."""
     return after.precision == "integer" and before.precision != "integer"
 
 
 def _paired(before: Feature, after: Feature) -> list[tuple[int, int]] | None:
-    """The (old, new) variables of a column that hold the same thing; None if no affine map joins the two encodings."""
+    """The (old, new) variables of a column with the same meaning; None if no affine map connects the encodings."""
     if before.one_hot != after.one_hot or not (before.scaling.linear and after.scaling.linear):
         return None
     # What stands for a missing value is on no line with the others.
@@ -180,14 +183,14 @@ def _paired(before: Feature, after: Feature) -> list[tuple[int, int]] | None:
 
 
 def _change(before: Scaling, after: Scaling) -> tuple[Fraction, Fraction]:
-    """(a, c) with v = a u + c, exactly."""
+    """The exact (a, c) with v = a u + c."""
     (s_old, o_old) = before.line()
     (s_new, o_new) = after.line()
     return s_new / s_old, o_new - s_new / s_old * o_old
 
 
 def _encoding_error(before: Scaling, after: Scaling, largest: float) -> float:
-    """How far the rounded v may be from a u + c with the rounded u, where |u| <= largest."""
+    """Largest difference of the rounded v from a u + c with the rounded u, for |u| <= largest."""
     # In raw units no number on the way to u exceeds `size`, and none on the way to v exceeds that plus v's own shifts.
     # Where u is so small that floats lose bits, it is off by more than a share of itself.
     size = float(before.magnitude(np.array([largest + TINY]))[0]) * (1.0 + 1e-9)

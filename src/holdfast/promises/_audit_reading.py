@@ -1,4 +1,4 @@
-"""How a new model reads the rows that were promised, and which of them it can read at all."""
+"""The encoding of promised rows for a new model, and the rows that it can read."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def reading_of(
     promised: FeatureSpace,
     example: Callable[[], pd.DataFrame],
 ) -> FeatureSpace | None:
-    """How the model reads the columns of some promises; None if no feature space can say it, or it reads them itself.
+    """The feature space by which the model reads the promises' columns; None if none fits, or it reads them itself.
 
     Parameters
     ----------
     given
-        What the caller says; whether the model's own preprocessing agrees is for the audit to see, row by row.
+        The caller's feature space; the audit checks row by row that the model's own preprocessing agrees.
     promised
         The space of the promises.
     example
-        Gives some of the promised rows; asked only if the model brings its own preprocessing.
+        Returns some of the promised rows; called only if the model has its own preprocessing.
     """
     if given is not None:
         return find_space(loaded, None, given)
@@ -48,7 +48,7 @@ def reading_of(
         return None
     if promised.n_variables != loaded.classifier.n_features:
         raise InvalidInputError(
-            f"space: expected one for the new model, which reads {loaded.classifier.n_features} variables where "
+            f"space: expected one for the new model, because it reads {loaded.classifier.n_features} variables and "
             f"the ledger's promises have {promised.n_variables}, got None"
         )
     if loaded.feature_names is not None:
@@ -59,8 +59,8 @@ def reading_of(
             order = {candidates[0]: i for i, candidates in enumerate(known) if len(candidates) == 1}
             if len(order) != promised.n_variables:
                 raise InvalidInputError(
-                    f"space: expected one for the new model, which was fitted on {list(loaded.feature_names)} where "
-                    f"the ledger's promises have the variables {list(promised.variables)}, got None"
+                    f"space: expected one for the new model, because it was fitted on {list(loaded.feature_names)} "
+                    f"and the ledger's promises have the variables {list(promised.variables)}, got None"
                 )
             features = (
                 replace(one, variables=tuple(map(order.__getitem__, one.variables)))
@@ -72,7 +72,7 @@ def reading_of(
 
 
 def readable_rows(space: FeatureSpace, frame: pd.DataFrame) -> Bools:
-    """Which rows have a value that the space can encode in every column."""
+    """Mask of the rows whose value in every column can be encoded by the space."""
     readable = np.ones(len(frame), dtype=np.bool_)
     for feature in space.features:
         if feature.name not in frame.columns:
@@ -96,9 +96,9 @@ def _can_read(feature: Feature, value: Any) -> bool:
 
 
 def accepted_rows(loaded: Model, frame: pd.DataFrame, promised: FeatureSpace) -> Bools:
-    """Which rows the model's own preprocessing takes: a category that it refuses must not take the others along.
+    """Mask of the rows that the model's own preprocessing accepts: a refused category affects only its own rows.
 
-    Rows with the same labels are taken or refused together, so that one of each is tried.
+    Rows with the same labels are accepted or refused together, so one of each is tried.
     """
     if not len(frame) or _takes(loaded, frame):
         return np.ones(len(frame), dtype=np.bool_)

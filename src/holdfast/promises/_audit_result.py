@@ -1,4 +1,4 @@
-"""`Audit`: which promises a new model keeps, row by row and in total."""
+"""`Audit`: the promises that a new model keeps, row by row and in total."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    """What became of a promise; members compare equal to their names, and `meaning` is a sentence for people."""
+    """The outcome of a promise; members compare equal to their names, and `meaning` is a sentence for people."""
 
     KEPT_FOR_CERTAIN = "KEPT_FOR_CERTAIN"
     KEPT = "KEPT"
@@ -35,18 +35,18 @@ class Status(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """What the status says."""
+        """The status as a sentence."""
         return {
-            Status.KEPT_FOR_CERTAIN: "the new model lies within what was certified: proven when the promise was made",
+            Status.KEPT_FOR_CERTAIN: "the new model is within the changes that the promise was proven for",
             Status.KEPT: "the new model was run on the promised row and gives it the promised class",
             Status.BROKEN: "the new model was run on the promised row and gives it another class",
             Status.UNREADABLE: "the new model cannot read the promised row: a column or a category is missing",
-            Status.ERASED: "the promise was erased from the ledger, so that nothing can be said of it",
+            Status.ERASED: "the promise was erased from the ledger, so its outcome is not known",
         }[self]
 
     @property
     def words(self) -> str:
-        """The status in a word or three, for tables and pictures."""
+        """The status in one to three words, for tables and pictures."""
         return self.name.lower().replace("_", " ")
 
 
@@ -60,25 +60,25 @@ def _listed(totals: dict[Status, int]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The promises made under the same terms, and how the new model compares with the model of that day.
+    """The promises made under the same terms, and the new model compared with the model of these promises.
 
     Attributes
     ----------
     terms
         Model, feature space, threshold and Δ of the promises.
     how
-        "parameters", or "folded" where a changed scaling, encoder or threshold was taken into the parameters; "" where
-        the two models cannot be compared, and `why_not` says why.
+        The value "parameters", or "folded" if a changed scaling, encoder or threshold is included in the parameters; ""
+        if the two models cannot be compared: `why_not` gives the reason.
     distance
-        An upper bound on the distance between the two; infinite where they cannot be compared.
+        Upper bound of the distance between the two; infinite if they cannot be compared.
     inside
-        Whether the new model certainly lies in Δ.
+        True if the new model is proven to be in Δ.
     totals
-        How many promises have each status.
+        Number of promises with each status.
     margin_error
-        How far a margin here may be off from that of running the new model on the row as it reads it. Not 0 where a
-        changed scaling was taken into the parameters: each margin is larger than that, or was computed from the row
-        in raw units after all.
+        Largest difference of a margin here from the margin of the new model on the row as it reads it. It exceeds 0
+        only if a changed scaling is included in the parameters. Each margin is then larger than this difference, or was
+        computed from the row in raw units.
     """
 
     terms: Terms
@@ -90,7 +90,7 @@ class Group:
     margin_error: float = 0.0
 
     def merged(self, other: Group) -> Group:
-        """The same terms, with the promises of another part of the ledger."""
+        """Merge with the promises of another part of the ledger under the same terms."""
         totals = {status: count + other.totals[status] for status, count in self.totals.items()}
         error = max(self.margin_error, other.margin_error)
         return replace(self, totals=totals, margin_error=error)
@@ -99,7 +99,7 @@ class Group:
         return f"Group({self.terms!r}, distance {self.distance:.4g}: {_listed(self.totals)})"
 
     def to_dict(self) -> Document:
-        """The group as plain JSON-able data."""
+        """The group as plain data for JSON."""
         changes = self.terms.changes
         return {
             "terms": self.terms.hash,
@@ -123,17 +123,17 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class AuditTotals:
-    """What an audit says of all promises together.
+    """The result of an audit for all promises together.
 
     Attributes
     ----------
     groups
-        The promises by the terms they were made under.
+        The promises by their terms.
     model, space, threshold
-        The hashes of the new model's parameters (or its content) and of its feature space (None: that of each
-        promise), and its threshold.
+        The hashes of the new model's parameters (or its content) and of its feature space (None: that of each promise),
+        and the model's threshold.
     head
-        The ledger's head when it was audited.
+        The ledger's head at the time of the audit.
     """
 
     groups: tuple[Group, ...]
@@ -147,22 +147,22 @@ class AuditTotals:
 
     @property
     def totals(self) -> dict[Status, int]:
-        """How many promises have each status."""
+        """Number of promises with each status."""
         return {status: sum(own.totals[status] for own in self.groups) for status in STATUSES}
 
     @property
     def n_broken(self) -> int:
-        """How many promises the new model does not keep: BROKEN or UNREADABLE."""
+        """Number of promises that the new model does not keep: BROKEN or UNREADABLE."""
         return self.totals[Status.BROKEN] + self.totals[Status.UNREADABLE]
 
     @property
     def kept(self) -> bool:
-        """Whether every promise is kept: what a gate before promotion asks."""
+        """True if every promise is kept, the condition for promoting the new model."""
         return not self.n_broken
 
     @property
     def words(self) -> str:
-        """The outcome in one sentence."""
+        """The result in one sentence."""
         return (
             f"{self.n_broken:,} of {len(self):,} promises are not kept"
             if self.n_broken
@@ -170,7 +170,7 @@ class AuditTotals:
         )
 
     def to_dict(self) -> Document:
-        """Everything but the single promises, as plain JSON-able data."""
+        """Everything except the single promises, as plain data for JSON."""
         return {
             "format": "holdfast-audit",
             "version": 1,
@@ -187,28 +187,28 @@ class AuditTotals:
 
 @dataclass(frozen=True, eq=False)
 class Audit(AuditTotals, Shown):
-    """What `audit` found, one entry for each promise in the order of the ledger.
+    """The result of `audit`, with one entry for each promise in the order of the ledger.
 
     Attributes
     ----------
     pages
-        For each page of the ledger its first promise, how many it has, their date, and their keys as lines of JSON, as
-        the ledger had them when it was audited; `keys` and `dates` have them one by one, None where one was erased.
+        For each page of the ledger: its first promise, its size, its date, and its keys as lines of JSON, as recorded
+        at the time of the audit. `keys` and `dates` list them one by one, with None for erased promises.
     codes
-        The status of each as a position in `Status`; `status` has the members.
+        The status of each promise as a position in `Status`; `status` has the members.
     targets
-        Which class each promised; None where it was erased.
+        The promised class of each promise; None if it was erased.
     margin
-        How far the promised class lies above its strongest rival under the new model, in logits, up to
-        `Group.margin_error`; nan where there was no need to run it.
+        The margin of the promised class over its strongest rival under the new model, in logits, up to
+        `Group.margin_error`; nan if the model was not run.
     radius_left
-        How far the model may move from here before the promise can break, in the unit of the promise's own changes;
-        None unless asked for, nan where it was not computed.
+        Largest further change of the model before the promise can break, in the unit of the promise's own changes; None
+        unless requested, nan if it was not computed.
     first
-        Where the first of these promises stands in the ledger: 1, unless it is the audit of a part.
+        The ledger's number of the first promise here: 1, except in the audit of a part.
     groups, model, space, threshold, head
-        The promises by the terms they were made under; the hashes of the new model's parameters (or its content) and of
-        its feature space (None: that of each promise), and its threshold; the ledger's head when it was audited.
+        The promises by their terms; the hashes of the new model's parameters (or its content) and of its feature space
+        (None: that of each promise), and its threshold; the ledger's head at the time of the audit.
     """
 
     pages: tuple[tuple[int, int, str, str], ...]
@@ -223,17 +223,17 @@ class Audit(AuditTotals, Shown):
 
     @property
     def numbers(self) -> Ints:
-        """Where each promise stands in the ledger: 1, 2, ..."""
+        """The number of each promise in the ledger: 1, 2, ..."""
         return np.arange(self.first, self.first + len(self))
 
     @property
     def keys(self) -> Values:
-        """Whose promise each is."""
+        """The key of the person of each promise."""
         return self._keys(np.arange(len(self)))
 
     @property
     def dates(self) -> Values:
-        """When each was made, ISO 8601."""
+        """The date of each promise, ISO 8601."""
         dates = np.repeat(
             as_objects([page[2] for page in self.pages]), [page[1] for page in self.pages]
         )
@@ -241,7 +241,7 @@ class Audit(AuditTotals, Shown):
         return dates
 
     def _keys(self, rows: Ints) -> Values:
-        """Whose promise some are, given in rising order; a million keys take a moment, so each page is read once."""
+        """The keys of some promises, in rising order; each page is read once, because a million keys take a moment."""
         keys = np.empty(len(rows), dtype=object)
         ends = np.cumsum([page[1] for page in self.pages])
         places = np.searchsorted(ends, rows, side="right")
@@ -270,16 +270,16 @@ class Audit(AuditTotals, Shown):
 
     @property
     def broken(self) -> Bools:
-        """Which promises the new model does not keep: BROKEN or UNREADABLE."""
+        """Mask of the promises that the new model does not keep: BROKEN or UNREADABLE."""
         return np.asarray((self.codes == BROKEN) | (self.codes == UNREADABLE))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each promise, indexed by its number."""
+        """A table with one row for each promise, indexed by its number."""
         frame = self._frame(np.arange(len(self)))
         return frame if self.radius_left is None else frame.assign(radius_left=self.radius_left)
 
     def contact_list(self) -> pd.DataFrame:
-        """Whose promise is not kept: one row for each such promise."""
+        """A table of the promises that are not kept, with the keys of the people to contact."""
         return self._frame(np.flatnonzero(self.broken))
 
     def _frame(self, rows: Ints) -> pd.DataFrame:
@@ -298,13 +298,13 @@ class Audit(AuditTotals, Shown):
         return f"Audit({len(self)} promises: {_listed(self.totals)})"
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """How many promises are kept for certain, kept, broken and unreadable, a bar for each of the terms."""
+        """Draw the numbers of promises kept for certain, kept, broken and unreadable, with a bar for each terms."""
         from holdfast.promises._plots import draw_audit
 
         return draw_audit(self, ax)
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         rows = np.flatnonzero(self.broken)
         # Whose promises are not kept; if all are, a few of those that are.
         shown = (rows if rows.size else np.arange(len(self)))[:HEAD]

@@ -1,4 +1,4 @@
-"""A new model before promises made under the same terms: which are certain, and what running it says of the others."""
+"""Judge the promises made under the same terms: by proof, or by running the new model."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from holdfast.verify._radius import radius_of_points
 
 @dataclass(frozen=True, eq=False)
 class Newcomer:
-    """The new model, how its caller says that it reads raw values, and its threshold.
+    """The new model, the caller's feature space for it, and its threshold.
 
-    `decision` is the model whose class is the decision: the threshold is in its last bias, or in its score.
+    `decision` is the model whose class is the decision: the threshold is in its last bias or in its score.
     """
 
     loaded: Model
@@ -49,9 +49,9 @@ class Newcomer:
     def of(
         cls, model: object, space: FeatureSpace | None, threshold: Any, promised: Sequence[Terms]
     ) -> Newcomer:
-        """Any model that `load_model` takes, at the threshold given, its own, or else that of the promises.
+        """Read any model that `load_model` takes, at the given threshold, its own, or else that of the promises.
 
-        At a lower one more of them would seem to be kept.
+        At a lower threshold, more promises would seem to be kept.
         """
         loaded = load_model(model, threshold)
         if threshold is None and loaded.threshold is None:
@@ -62,7 +62,7 @@ class Newcomer:
                 ).by_label
             if len(known) > 1:
                 raise InvalidInputError(
-                    f"threshold: expected one, since promises were made at {', '.join(sorted(known))}, got None"
+                    f"threshold: expected one, because promises were made at {', '.join(sorted(known))}, got None"
                 )
             loaded = loaded.at(next(iter(known.values()), None))
         if space is not None and isinstance(loaded.classifier, Scored):
@@ -77,7 +77,7 @@ class Newcomer:
 
 
 class Judged(NamedTuple):
-    """What became of some promises; `left` is nan where no radius was asked for or found."""
+    """Outcomes of some promises; `left` is nan if no radius was requested or found."""
 
     codes: NDArray[np.int8]
     margin: Floats
@@ -86,7 +86,7 @@ class Judged(NamedTuple):
 
 @dataclass
 class Auditor:
-    """The new model before the promises made under the same terms, which lie in the pages with these (first, size)."""
+    """Judge of the promises made under the same terms, in the pages with these (first, size)."""
 
     newcomer: Newcomer
     terms: Terms
@@ -118,7 +118,7 @@ class Auditor:
         self.places = np.full(len(terms.classifier.classes), -1)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the ledger, which is read when the auditor is made, and not to judge."""
+        """The state without the ledger, which is read only when the auditor is made."""
         return {name: value for name, value in vars(self).items() if name != "ledger"}
 
     def _promises(self, batch: int) -> Iterator[Promises]:
@@ -139,7 +139,7 @@ class Auditor:
         )
 
     def _reading(self) -> FeatureSpace | None:
-        """How the new model reads the promised rows, to the last bit; None if no feature space says it."""
+        """The feature space by which the new model reads the promised rows, to the last bit; None if there is none."""
         loaded = self.newcomer.loaded
         given = self.newcomer.space
         promised = self.terms.space
@@ -158,9 +158,9 @@ class Auditor:
         return None if read is not None and narrow and not self._reads_alike(read) else read
 
     def _reads_alike(self, space: FeatureSpace) -> bool:
-        """Whether every promised row is the same point in a space and to the model's own preprocessing.
+        """True if a space and the model's own preprocessing give the same point for every promised row.
 
-        Refuses a space of the caller's that is not even near.
+        Raises if the caller's space differs by more than rounding.
         """
         loaded = self.newcomer.loaded
         alike = True
@@ -176,11 +176,11 @@ class Auditor:
         return alike
 
     def by_fold(self, radius: bool) -> bool:
-        """Whether a changed scaling is in the parameters of the model that is run on the stored points."""
+        """True if a changed scaling is in the parameters of the model that is run on the stored points."""
         return self.fold is not None and not radius and bool(np.isfinite(self.slack))
 
     def judge(self, rows: Overview, radius: bool) -> Judged:
-        """The promises that their own certificate or radius covers are certain; on the others the model is run."""
+        """Judge promises: kept by proof if their certificate or radius covers the model, otherwise the model is run."""
         certain = (rows.radius > self.distance) | (rows.robust & self.inside)
         codes = np.where(certain, CERTAIN, np.where(rows.erased, ERASED, UNREADABLE)).astype(
             np.int8
@@ -194,7 +194,7 @@ class Auditor:
         return judged
 
     def _run_folded(self, network: Network, rows: Overview, judged: Judged) -> None:
-        """Decide by the stored points wherever rounding cannot have made the difference; the rest stays undecided."""
+        """Decide by the stored points if rounding cannot change the result; other promises stay undecided."""
         asked = np.flatnonzero(judged.codes == UNREADABLE)
         if asked.size:
             targets = self._targets(network, rows.targets[asked])
@@ -204,7 +204,7 @@ class Auditor:
             judged.codes[asked[clear]] = np.where(kept, KEPT, BROKEN)[clear]
 
     def _run(self, rows: Overview, wanted: Ints, radius: bool, judged: Judged) -> None:
-        """Run the model on what it reads of some promises, of which those that are certain stay so."""
+        """Run the model on its reading of some promises; certain promises stay certain."""
         model = self.newcomer.decision
         readable = np.ones(len(wanted), dtype=np.bool_)
         if isinstance(model, Scored):
@@ -230,7 +230,7 @@ class Auditor:
             )
 
     def _targets(self, model: Classifier, promised: NDArray[np.uint16]) -> Ints:
-        """Where the new model has the classes that were promised."""
+        """The positions of the promised classes in the new model."""
         targets = self.places[promised]
         for code in np.unique(promised[targets < 0]):
             label = self.terms.classifier.classes.tolist()[code]
@@ -238,15 +238,15 @@ class Auditor:
                 self.places[code] = model.class_index(label)
             except InvalidInputError as error:
                 raise InvalidInputError(
-                    f"model: expected one with the class {label!r}, which was promised, got the classes "
+                    f"model: expected one with the promised class {label!r}, got the classes "
                     f"{model.classes.tolist()}"
                 ) from error
         return self.places[promised] if (targets < 0).any() else targets
 
     def _scored(self, model: Scored, raw: pd.DataFrame) -> tuple[Scored, Floats, Bools]:
-        """A model that reads the promised rows themselves, and which of them it can read.
+        """A model that reads the promised rows themselves, and a mask of the rows that it can read.
 
-        What goes wrong in a function of the caller's is no fault of a row: a service may be out of reach.
+        An error inside the caller's function is not a fault of a row: a service may be unavailable.
         """
         rows = restored_rows(self.terms.space, raw)
         readable = np.ones(len(rows), dtype=np.bool_)
@@ -258,7 +258,7 @@ class Auditor:
         return asked, places, readable
 
     def _left(self, model: Classifier, points: Floats, targets: Ints) -> Floats | float:
-        """How far the model may go from here, in the unit of the promise; nan where nobody can say."""
+        """Largest further change of the model, in the unit of the promise; nan if it is not known."""
         kind = None if self.terms.changes is None else self.terms.changes.moving(None)
         if isinstance(kind, Ellipsoid):
             fits = (
@@ -281,7 +281,7 @@ class Auditor:
         return radius_of_points(Model(model), points, targets, kind).lower if fits else np.nan
 
     def _read_again(self, raw: pd.DataFrame) -> tuple[Floats, Bools]:
-        """Promised rows as the new model reads them from raw units, and which of them it can read."""
+        """Promised rows as the new model reads them from raw units, and a mask of the readable rows."""
         loaded = self.newcomer.loaded
         points = np.zeros((len(raw), loaded.network.n_features))
         if self.space is None:
@@ -297,7 +297,7 @@ class Auditor:
 
 
 def _decided(model: Classifier, logits: Floats, targets: Ints) -> tuple[Floats, Bools]:
-    """How far each target lies above its strongest rival, and whether it is the model's choice."""
+    """The margin of each target over its strongest rival, and a mask of the targets that the model chooses."""
     kept = np.asarray(model.winners(logits) == targets)
     if model.n_outputs == 1:
         return np.where(targets == 1, logits[:, 0], -logits[:, 0]), kept

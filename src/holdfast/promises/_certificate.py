@@ -1,7 +1,7 @@
-"""From a verdict to a file that others can check: `certificate`, `write_certificate`, `check_certificate`.
+"""Write verdicts to files that others can check: `certificate`, `write_certificate`, `check_certificate`.
 
-docs/certificates.md and docs/certificate.schema.json describe the format. Whatever is handed out has been through
-`holdfast.checker` first, as the text that will be in the file.
+docs/certificates.md and docs/certificate.schema.json describe the format. `holdfast.checker` checks every certificate
+before it is returned, as the text of its file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TOGETHER = 16
 
 
 class NoCertificateError(HoldfastError):
-    """A row for which no certificate can be made; the message says why."""
+    """No certificate can be made for a row; the message gives the reason."""
 
 
 def certificate(
@@ -56,25 +56,25 @@ def certificate(
     about: Facts | None = None,
     max_cases: int = _MAX_CASES,
 ) -> Document:
-    """The certificate of one row, as what goes into its file; it has been checked by `holdfast.checker`.
+    """Make the certificate of one row as the content of its file, checked by `holdfast.checker`.
 
     Parameters
     ----------
     source
-        What `certify` or `explain` returned.
+        The result of `certify` or `explain`.
     row
-        Counted from 0.
+        The row's number, counted from 0.
     space, factual
         The feature space and the data row whose hashes the certificate carries. A `Recourse` brings its own.
     about
-        Anything else to write down, such as a reference number. It is part of the id, and not part of what is proven.
+        Further facts to record, such as a reference number. They are part of the id, but not of the proof.
     max_cases
-        How long a proof may become.
+        Largest number of cases in a proof.
 
     Raises
     ------
     NoCertificateError
-        The row is UNKNOWN or has no answer, or there is no proof in a form that the checker takes.
+        The row is UNKNOWN or has no advice, or there is no proof in a form that the checker takes.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def certificate(
     verdict = certs.verdict[place]
     if verdict is Verdict.UNKNOWN:
         raise NoCertificateError(
-            f"row {row}: the verdict is UNKNOWN, and only what is known can be certified"
+            f"row {row}: the verdict is UNKNOWN; only ROBUST and NOT_ROBUST rows have certificates"
         )
     target = int(certs.targets[place])
     label = certs.classifier.classes.tolist()[target]
@@ -106,7 +106,7 @@ def certificate(
         model = _plain_model(certs, bool(threshold))
     except (checker.CheckError, UnsupportedModelError) as error:
         raise NoCertificateError(
-            f"row {row}: no certificate, for it takes a network, whose numbers others can check: {error}"
+            f"row {row}: no certificate, because it takes a network, whose numbers others can check: {error}"
         ) from error
     point: list[Any] = (
         certs.classifier.row(certs.points[place])
@@ -152,22 +152,24 @@ def certificate(
 
 
 def _certificates_of(source: Source, row: int) -> tuple[Certificates, int]:
-    """The certificates behind a result, and the row's place among them."""
+    """The certificates behind a result, and the row's position among them."""
     if isinstance(source, Certificates):
         return source, row
     if not isinstance(source, Recourse):
         raise InvalidInputError(
-            f"source: expected what certify or explain returned, got {type(source).__name__}"
+            f"source: expected the result of certify or explain, got {type(source).__name__}"
         )
     if not source.found[row]:
-        raise NoCertificateError(f"row {row}: there is no answer to certify: {source.reason[row]}")
+        raise NoCertificateError(f"row {row}: there is no advice to certify: {source.reason[row]}")
     if source.certificates is None:
-        raise NoCertificateError(f"row {row}: explain was given no changes (Δ) to certify against")
+        raise NoCertificateError(
+            f"row {row}: explain was called without changes (Δ) to certify against"
+        )
     return source.certificates, int(source.found[:row].sum())
 
 
 def _plain_model(certs: Certificates, moved: bool) -> Any:
-    """The model as it was trained, where a threshold moved it, as the checker reads it."""
+    """The model as it was trained, before a threshold moved it, in the checker's form."""
     decider, shift = certs.decider, isinstance(certs.changes, PlausibleShift)
     trained = decider.model.trained if moved and decider.model is not None else certs.classifier
     if shift and isinstance(trained, TreeEnsemble) and trained.score.shares:
@@ -180,7 +182,7 @@ def _plain_model(certs: Certificates, moved: bool) -> Any:
 
 
 def _threshold_document(model: Model | None, classifier: Classifier) -> Document:
-    """The threshold that decided, and what it takes off each logit; empty where it is where logits are equal."""
+    """The threshold of the decision, and the amount it subtracts from each logit; empty for equal logits."""
     if isinstance(classifier, TreeEnsemble) and classifier.score.first:
         bar = classifier.score.bar
         assert bar is not None
@@ -195,7 +197,7 @@ def _threshold_document(model: Model | None, classifier: Classifier) -> Document
 
 
 def _changes_document(changes: Changes) -> Document:
-    """What may change, with the models of an ensemble in full."""
+    """The changes of the model, with the models of an ensemble in full."""
     document = changes.to_dict()
     if changes.chance is not None and changes.chance.record is not None:
         # Of whom it was measured is nothing that everyone with a certificate is to know.
@@ -209,7 +211,7 @@ def _changes_document(changes: Changes) -> Document:
 
 
 def _numbers(network: Network, *names: str) -> Document:
-    """Some of what is written of a network."""
+    """Some of the recorded numbers of a network."""
     full = parameters(network)
     return {name: full[name] for name in names}
 
@@ -233,16 +235,16 @@ def _witness_proof(
 
 
 def write_parameters(model: Any, path: Place) -> None:
-    """The parameters of a model as plain JSON, which the checker reads beside `Network.save`'s format.
+    """Write the parameters of a model as plain JSON, which the checker reads as well as `Network.save`'s format.
 
-    A threshold that the model brings is left to the certificates, which state it. Trees are written in full.
+    A threshold of the model is not written: the certificates state it. Trees are written in full.
     """
     document = parameters(load_model(model).trained)
     write_text(json.dumps(document, indent=1, allow_nan=False), Path(path))
 
 
 def row_document(row: Mapping[Any, Any] | pd.Series) -> Document:
-    """A row of data as plain JSON-able values, in the form that is hashed."""
+    """A row of data as plain JSON values, in the form that is hashed."""
     return {str(name): _plain(value) for name, value in row.items()}
 
 
@@ -258,7 +260,7 @@ def _text(document: Facts) -> str:
 
 
 def write_certificate(document: Facts, path: Place) -> None:
-    """One certificate into one file."""
+    """Write one certificate to a file."""
     write_text(_text(document) + "\n", Path(path))
 
 
@@ -271,11 +273,11 @@ def write_certificates(
     progress: bool | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """The certificates of many rows into a folder (a file each, named by its id) or into one file of lines (.jsonl).
+    """Write the certificates of many rows to a folder (a file each, named by its id) or a file of lines (.jsonl).
 
-    Returns a table with the source's index: `verdict`, `certificate` (the id, None where there is none) and `reason`
-    (why there is none). `options` are those of `certificate`. `n_jobs` is how many rows' certificates are made at once,
-    as in joblib. `progress` shows a bar on stderr, by default from two hundred rows on if stderr is a terminal.
+    Returns a table with the source's index: `verdict`, `certificate` (the id, None if there is none) and `reason` (why
+    there is none). `options` are those of `certificate`. `n_jobs` is the number of rows processed in parallel, as in
+    joblib. `progress` shows a bar on stderr, by default from two hundred rows on if stderr is a terminal.
     """
     path = Path(path)
     chosen = range(len(source)) if rows is None else [given_row(row, len(source)) for row in rows]
@@ -305,7 +307,7 @@ def write_certificates(
 def _certified(
     source: Source, options: Facts, rows: Sequence[int]
 ) -> list[tuple[str | None, Document | None, str]]:
-    """The verdict of each row with its certificate, or why there is none."""
+    """The verdict of each row with its certificate, or the reason why there is none."""
     answers = []
     for row in rows:
         verdict = source.verdict[row]
@@ -319,7 +321,7 @@ def _certified(
 
 
 def read_certificates(path: Place) -> Iterator[Document]:
-    """Every certificate in a file (.json, .jsonl) or a folder, unchecked."""
+    """Read every certificate in a file (.json, .jsonl) or a folder, without checking them."""
     for where, content in certificate_texts(Path(path)):
         try:
             document = checker.strict_json(content)
@@ -331,7 +333,7 @@ def read_certificates(path: Place) -> Iterator[Document]:
 
 
 def certificate_texts(path: Path) -> Iterator[tuple[str, bytes]]:
-    """What is in a file (.json), in each line of one (.jsonl) or in the files of a folder, with where it was found."""
+    """Read the texts of a file (.json), of each line (.jsonl) or of the files in a folder, each with its place."""
     if path.is_dir():
         for file in sorted(path.iterdir()):
             if file.suffix.lower() in (".json", ".jsonl"):
@@ -350,7 +352,7 @@ def check_certificate(
     space: FeatureSpace | None = None,
     row: Mapping[Any, Any] | pd.Series | None = None,
 ) -> checker.Report:
-    """What `holdfast.checker` says of a certificate; `model` is any network, or trees, that `load_model` takes.
+    """Check a certificate with `holdfast.checker`; `model` is any network, or trees, that `load_model` takes.
 
     Examples
     --------

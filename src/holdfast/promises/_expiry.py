@@ -1,14 +1,14 @@
-"""A promise's radius as a time: kept through so many retrainings, with a stated probability.
+"""A promise's radius as a time: the number of retrainings that it is kept through, with a stated probability.
 
-A promise is kept through the next k retrainings if none of the k models lies as far from today's as its radius. The
-history is cut into windows of k retrainings that do not overlap; each gives one number,
+A promise is kept through the next k retrainings if all k models are closer to today's than its radius. The history is
+cut into windows of k retrainings that do not overlap; each window gives one number,
 
     s = max over j <= k of  distance(model at the start, model after j retrainings).
 
 If the windows and the next k retrainings are exchangeable, the next s is at most the ceil((n + 1) p)-th smallest of the
-n numbers with probability at least p (`delta_calibrated`), and then every promise with a larger radius is kept.
+n numbers with probability at least p (`delta_calibrated`). Every promise with a larger radius is then kept.
 
-Models that are no networks have no such distance; there, and under every kind of change, the promises themselves can be
+Models other than networks have no such distance. For these, and for every kind of change, the kept promises can be
 counted: `kept_share`.
 """
 
@@ -52,23 +52,23 @@ _PERIODS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expiry(Shown):
-    """How long promises last.
+    """The number of retrainings that promises last.
 
     Attributes
     ----------
     radius
-        The radii asked about.
+        The given radii.
     drift
-        For k = 1, 2, ..., horizon: what the model's drift over the next k retrainings does not exceed, with the
-        confidence; nan where the history is too short to say.
+        For k = 1, 2, ..., horizon: an upper bound of the model's drift over the next k retrainings, with the
+        confidence; nan if the history is too short.
     windows
-        How many windows of k retrainings the history has.
+        Number of windows of k retrainings in the history.
     needed
-        How many retrainings the history would have to have.
+        Number of retrainings that the history needs for each k.
     confidence, period
-        What was asked for.
+        The given confidence and period.
     start
-        When the last model of the history came into use; None if not given.
+        The day from which the last model of the history is in use; None if not given.
     """
 
     radius: Floats
@@ -81,23 +81,23 @@ class Expiry(Shown):
 
     @property
     def known(self) -> int:
-        """How many retrainings ahead the history reaches."""
+        """Number of retrainings ahead that the history covers."""
         return int(np.isfinite(self.drift).sum())
 
     @property
     def retrainings(self) -> Ints:
-        """Through how many of the next retrainings each promise is kept, as far as the history reaches."""
+        """Number of the next retrainings that each promise is kept through, as far as the history covers them."""
         kept = self.radius[:, None] > self.drift[None, : self.known]
         return np.asarray(np.cumprod(kept, axis=1).sum(axis=1), dtype=np.intp)
 
     @property
     def limited(self) -> Bools:
-        """Which promises may well last longer, but the history is too short to say so."""
+        """Mask of the promises that may last longer than the history can show."""
         return np.asarray((self.retrainings == self.known) & (self.known < len(self.drift)))
 
     @property
     def through(self) -> list[datetime.date | None]:
-        """The date of the last retraining that each promise is known to survive; None without a start."""
+        """The date of the last retraining that each promise is kept through, with the confidence."""
         if self.start is None:
             return [None] * len(self.radius)
         _, step = _PERIODS[self.period]
@@ -105,13 +105,16 @@ class Expiry(Shown):
         return [dates[k] for k in self.retrainings]
 
     def describe(self, row: int) -> str:
-        """One promise in words: through how many retrainings it is kept, and how far the model moves in these."""
+        """Describe one promise: the retrainings that it is kept through, and the model's drift over these."""
         row = int(np.arange(len(self.radius))[row])
         count = int(self.retrainings[row])
         how_often = _PERIODS[self.period][0]
-        sure = f"{100 * self.confidence:.4g}%"
+        sure = f"probability {100 * self.confidence:.4g}%"
         if self.known == 0:
-            return f"{self.needed[0]} retrainings are needed to say it with {sure}, the history has {self.windows[0]}"
+            return (
+                f"{self.needed[0]} retrainings are needed for a statement with {sure}, "
+                f"the history has {self.windows[0]}"
+            )
         if count == 0:
             return (
                 f"may break at the next {how_often} retraining: with {sure} the model moves by up to "
@@ -129,7 +132,7 @@ class Expiry(Shown):
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each promise."""
+        """A table with one row for each promise."""
         columns = {
             "radius": self.radius,
             "retrainings": self.retrainings,
@@ -143,25 +146,25 @@ class Expiry(Shown):
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The share of promises kept through the next 1, 2, ... retrainings, as far as the history reaches."""
+        """Draw the share of promises kept through the next 1, 2, ... retrainings, as far as the history covers them."""
         from holdfast.promises._plots import draw_expiry
 
         return draw_expiry(self, ax)
 
     def __repr__(self) -> str:
         kept = int((self.retrainings >= 1).sum()) if self.known else 0
-        ahead = f"{kept} kept through the next retraining, {self.known} of {len(self.drift)} retrainings in sight"
-        return f"Expiry({len(self.radius)} promises with {100 * self.confidence:.4g}%: {ahead})"
+        ahead = f"{kept} kept through the next retraining, {self.known} of {len(self.drift)} retrainings covered"
+        return f"Expiry({len(self.radius)} promises with probability {100 * self.confidence:.4g}%: {ahead})"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         kept = int((self.retrainings >= 1).sum()) if self.known else 0
         head = replace(self, radius=self.radius[:HEAD])
         said = [head.describe(row) for row in range(len(head.radius))]
         facts = [
             ("probability", f"{100 * self.confidence:.4g}%"),
-            ("retrainings that the history can speak of", f"{self.known} of {len(self.drift)}"),
-            ("how often", f"one a {self.period}"),
+            ("retrainings that the history covers", f"{self.known} of {len(self.drift)}"),
+            ("frequency", f"one a {self.period}"),
             ("last model in use since", self.start),
         ]
         headline = f"{kept:,} of {len(self.radius):,} promises are kept through the next retraining"
@@ -198,42 +201,41 @@ def promise_expiry(
     start: datetime.date | str | None = None,
     norm: float = math.inf,
 ) -> Expiry | KeptShare:
-    """Through how many retrainings is each promise kept, with a stated probability?
+    """Compute the number of retrainings that each promise is kept through, with a stated probability.
 
-    Of radii it is said which are never reached by models that drift like those of the history. Of promises themselves,
-    whatever the models and the kind of change, it is counted how many were kept: a `KeptShare`.
+    Given radii, it returns the ones that the next retrainings stay below if they drift like the history. Given
+    promises, of any model and kind of change, it counts the promises kept over the history and returns a `KeptShare`.
 
-    It rests on *exchangeability*: the next k retrainings together are no different from k successive ones in the
-    history. That holds for retrainings done in the same way on data that come in the same way. It fails where models
-    drift faster over time, where the way of training changes, and for a model trained from scratch where the history
-    was fine-tuned. The probability is over history and future together. It is that of a statement about a number of
-    retrainings fixed beforehand: with it, *all* promises whose radius exceeds ``drift[k - 1]`` are kept through the
-    next k. To look for the largest such k afterwards, promise by promise, is convenient and a little optimistic.
+    The statement needs *exchangeability*: the next k retrainings are like k successive retrainings of the history. That
+    is true if retraining is done in the same way, on data that arrive in the same way. It is false if drift
+    accelerates, if the way of training changes, or for a model trained from scratch after a history of fine-tuning. The
+    probability is over history and future together, for a number of retrainings fixed beforehand: with it, *all*
+    promises whose radius exceeds ``drift[k - 1]`` are kept through the next k. Choosing the largest such k afterwards,
+    promise by promise, is convenient and a little optimistic.
 
     Parameters
     ----------
     radius
-        Certified radii around the *last* model of the history, distances between parameters: what
-        ``audit(..., radius=True)`` gives as ``radius_left`` for promises under `PlausibleChanges` whose biases may
-        move: a radius with fixed biases is no distance between models whose biases moved. Or the promises:
-        what `explain` returned, or a `Ledger`; then no radius is needed, and the history is one of models, which may be
-        a generator of them.
+        Certified radii around the *last* model of the history, as distances between parameters: ``radius_left`` of
+        ``audit(..., radius=True)``, for promises under `PlausibleChanges` whose biases may move (a radius with fixed
+        biases is no distance between models whose biases moved). Or the promises: the result of `explain`, or a
+        `Ledger`. Then no radius is needed, and the history is one of models, which may be a generator of models.
     history
-        Models in the order in which they were in use (anything that `load_model` takes), all of one shape and with the
-        same preprocessing, else they are refused. Where they know their columns by name, these have to be the same;
-        columns in another order are put right. Or n numbers, the distance of each from the one before; the distance
-        over several retrainings is then at most their sum. Or a table of n rows: independent runs, with the distance
-        from the start after 1, 2, ... retrainings, as one gets by simulating them.
+        Models in the order of their use (any models that `load_model` takes), all of one shape and with the same
+        preprocessing. If they know their columns by name, the names must be equal; the order of columns is adjusted. Or
+        n numbers, the distance of each model from the one before; the distance over several retrainings is then at most
+        their sum. Or a table of n rows of independent runs, such as simulations: the distance from the start after 1,
+        2, ... retrainings.
     horizon
-        How many retrainings to look ahead at most.
+        Largest number of retrainings to look ahead.
     confidence
-        The probability p. For k retrainings ahead it takes k p / (1 - p) in the history: 19 k for 0.95, 9 k for 0.9.
+        The probability p. Looking k retrainings ahead needs k p / (1 - p) of them: 19 k for 0.95, 9 k for 0.9.
     period
-        How often the model is retrained: "day", "week", "month", "quarter" or "year".
+        The frequency of retraining: "day", "week", "month", "quarter" or "year".
     start
-        When the last model came into use; then `Expiry.through` has dates.
+        The day from which the last model is in use; `Expiry.through` then has dates.
     norm
-        The norm in which models are compared, which must be that of the radii.
+        The norm in which models are compared; it must be the norm of the radii.
 
     Examples
     --------
@@ -242,8 +244,8 @@ def promise_expiry(
     >>> expiry.drift.round(4)
     array([0.013, 0.023, 0.033])
     >>> [expiry.describe(row) for row in range(3)][2]
-    'kept through the next 3 monthly retrainings, to 2027-02-16, if the model moves by less than 0.05: with 80% it \
-moves by up to 0.033 in a number of retrainings fixed beforehand'
+    'kept through the next 3 monthly retrainings, to 2027-02-16, if the model moves by less than 0.05: with \
+probability 80% it moves by up to 0.033 in a number of retrainings fixed beforehand'
     >>> expiry.retrainings
     array([0, 1, 3])
     """
@@ -286,7 +288,7 @@ moves by up to 0.033 in a number of retrainings fixed beforehand'
 
 
 def _windows(history: Any, norm: float) -> tuple[Callable[[int], Floats], bool]:
-    """For each k the drifts over k retrainings, and whether the history is one of independent runs."""
+    """Function from k to the drifts over k retrainings, and True if the history is one of independent runs."""
     items = list(history)
     if not items:
         raise InvalidInputError("history: expected models or distances, got none")
@@ -319,9 +321,9 @@ def _windows(history: Any, norm: float) -> tuple[Callable[[int], Floats], bool]:
 
 
 def _alike(models: list[Model]) -> list[Network]:
-    """The networks with their variables in the order of the last model that names them, where that is known.
+    """The networks with their variables in the order of the last model that names them, if any does.
 
-    A parameter is compared with the one in its place, so that the same place has to mean the same thing.
+    Parameters are compared by position, so a position must have the same meaning in all models.
     """
     named = next(
         (model for model in reversed(models) if model.feature_names is not None), models[-1]
@@ -352,8 +354,8 @@ def _alike(models: list[Model]) -> list[Network]:
             model = replace(model, feature_names=names)
         if not same_preprocessing(model, models[-1]):
             raise InvalidInputError(
-                f"history: expected models with the same preprocessing, got another in number {i + 1}: behind a scaler "
-                "or encoder that was fitted anew, parameters mean something else and their distances nothing"
+                f"history: expected models with the same preprocessing, got another in number {i + 1}: after a "
+                "refitted scaler or encoder, distances between parameters have no meaning"
             )
         networks.append(network)
     return networks

@@ -1,14 +1,15 @@
-"""How many promises were kept through k retrainings, counted over a history of models of any kind.
+"""The share of promises kept through k retrainings, counted over a history of models of any kind.
 
-At each start the promises are those that its model would have made: they hold under their changes there. Each window of
-k retrainings, none overlapping another, gives one number, the share of them that all its k models keep. If the windows
-and the next k retrainings are independent and alike, the expected share q is with probability p at least the least q
-with
+At each start the promises are those that its model would make: they are robust under their changes there. Each window
+of k retrainings gives one number, the share of promises that all its k models keep; windows do not overlap. If the
+windows and the next k retrainings are independent and alike, the expected share q has a lower bound with probability p:
+the least q with
 
     n KL(m, q) <= log(1 / (1 - p)),     KL(m, q) = m log(m / q) + (1 - m) log((1 - m) / (1 - q)),
 
-m the mean of the n shares (Hoeffding 1963, theorem 1). Promises share a model, so the windows count and not the
-promises. Where no promise was broken it is Clopper's and Pearson's bound. It is measured, and proves nothing.
+where m is the mean of the n shares (Hoeffding 1963, theorem 1). Promises of one model are not independent, so windows
+are counted instead of promises. Without broken promises the bound is Clopper's and Pearson's. It is measured, and
+proves nothing.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from holdfast.verify import certify
 
 @dataclass(frozen=True, eq=False)
 class KeptShare:
-    """The chance that a promise is still kept after k = 1, 2, ... retrainings, from a history of models. No proof.
+    """The chance that a promise is still kept after k = 1, 2, ... retrainings, from a history of models: not a proof.
 
     Attributes
     ----------
     share
-        The mean share of promises that were kept through k retrainings; nan where the history has no such window.
+        The mean share of promises kept through k retrainings; nan if the history has no such window.
     at_least
-        What the expected share is at least, with the confidence.
+        The lower bound of the expected share, with the confidence.
     windows
-        How many windows of k retrainings the history has in whose first model a promise holds.
+        Number of windows of k retrainings in the history with a robust promise at their start.
     promises, confidence
-        How many promises were counted, and what was asked for.
+        Number of promises counted, and the given confidence.
     """
 
     share: Floats
@@ -57,7 +58,7 @@ class KeptShare:
     confidence: float
 
     def describe(self, k: int = 1) -> str:
-        """The chance of being kept through k retrainings, in words."""
+        """Describe the chance of being kept through k retrainings."""
         if not 1 <= k <= len(self.share):
             raise InvalidInputError(
                 f"k: expected a number of retrainings from 1 to {len(self.share)}, got {k!r}"
@@ -65,15 +66,15 @@ class KeptShare:
         n = int(self.windows[k - 1])
         many = f"{k} retrainings" if k > 1 else "retraining"
         if n == 0:
-            return f"the history has no {many} after a model under which a promise holds"
+            return f"the history has no {many} after a model with a robust promise"
         return (
-            f"of such promises {100 * self.share[k - 1]:.3g}% were kept through the next {many}, on average over {n} "
-            f"in the history; at least {100 * self.at_least[k - 1]:.3g}% are expected to be, with "
+            f"{100 * self.share[k - 1]:.3g}% of such promises were kept through the next {many}, on average over {n} "
+            f"in the history; at least {100 * self.at_least[k - 1]:.3g}% are expected to be kept, with confidence "
             f"{100 * self.confidence:.4g}% (measured, not proven)"
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each number of retrainings."""
+        """A table with one row for each number of retrainings."""
         index = pd.RangeIndex(1, len(self.share) + 1, name="retrainings")
         columns = {"share": self.share, "at_least": self.at_least, "windows": self.windows}
         return pd.DataFrame(columns, index=index)
@@ -95,7 +96,7 @@ class _UnderTerms(NamedTuple):
 def kept_share(
     promises: Recourse | Ledger, history: Iterable[Any], horizon: int, confidence: float
 ) -> KeptShare:
-    """See `promise_expiry`; one model of the history is held at a time."""
+    """Count promises; see `promise_expiry`. Only one model of the history is in memory at a time."""
     parts = list(_parts(promises))
     count = sum(len(part.rows) for part in parts)
     if not count:
@@ -104,8 +105,8 @@ def kept_share(
     for model in history:
         if isinstance(promises, Ledger) and load_model(model).calibration is not None:
             raise InvalidInputError(
-                "history: expected models without a calibration, for a ledger does not keep a threshold on calibrated "
-                "probabilities, got one with it; pass what explain returned"
+                "history: expected models without calibration, because a ledger does not store a threshold on "
+                "calibrated probabilities; pass the result of explain instead of the ledger"
             )
         made.append(np.concatenate([_holding(model, part, part.changes) for part in parts]))
         kept.append(np.concatenate([_holding(model, part, None) for part in parts]))
@@ -127,7 +128,7 @@ def kept_share(
 
 
 def least_mean(mean: float, n: int, confidence: float) -> float:
-    """What the expectation of n independent numbers in [0, 1] with this mean is at least, with the confidence.
+    """The lower bound, with the confidence, of the expectation of n independent numbers in [0, 1] with this mean.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def _parts(promises: Recourse | Ledger) -> Iterator[_UnderTerms]:
 
 
 def _holding(model: Any, part: _UnderTerms, changes: Changes | None) -> Bools:
-    """Which promises hold around a model; without changes, which it accepts."""
+    """Mask of the promises that are robust around a model; without changes, of those that the model accepts."""
     loaded = load_model(model, part.threshold)
     rows = part.rows
     space = None if loaded.preprocess is not None else part.space

@@ -1,9 +1,9 @@
-"""`Ledger`: every promise that was made, in a file that shows when it was tampered with.
+"""`Ledger`: every promise, in a file that shows tampering.
 
-The chain covers a commitment to each promise, so that a promise cannot be removed, altered, moved or put in between
-without every later hash being wrong; it still holds when someone's promises are erased. What the chain alone cannot
-show is that its last entries were cut off, or that it was written anew: for that, keep the `head` elsewhere and give it
-to `verify`. Nor does it show that a promise was ever certified: for that, `verify` certifies promises again.
+The chain covers a commitment to each promise. So removing, altering, moving or inserting a promise makes every later
+hash wrong. The chain stays valid when a person's promises are erased. The chain alone cannot show that its last entries
+were cut off, or that the whole chain was rewritten: store the `head` elsewhere and give it to `verify`. The chain also
+does not show that a promise was ever certified: `verify` can certify promises again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["Ledger", "Receipt"]
 
 
 class Ledger(Shown):
-    """The promises made so far; opens the file, or creates it.
+    """The recorded promises; opens the file, or creates it.
 
     Use it in a ``with`` statement, in one thread; any number of processes may have the same file open.
 
@@ -50,10 +50,10 @@ class Ledger(Shown):
     path
         The file, an SQLite database.
     create
-        False refuses a file that is not there, or empty.
+        False raises for a file that is missing or empty.
     secret
-        Record a pseudonym in the place of each key: HMAC-SHA256 with this secret, at least 16 bytes of it. Whoever has
-        the file and not the secret cannot tell whose promise it is. A ledger is begun with or without one, for good.
+        Records a pseudonym instead of each key: HMAC-SHA256 with this secret of at least 16 bytes. A reader of the file
+        without the secret cannot tell whose promise it is. A ledger is created with or without a secret, permanently.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class Ledger(Shown):
         self.close()
 
     def close(self) -> None:
-        """Close the file; nothing is lost without it, every `add` has been written to the disk when it returns."""
+        """Close the file. Every `add` is on the disk when it returns, so nothing is lost without closing."""
         self.file.connection.close()
 
     def __len__(self) -> int:
@@ -95,11 +95,11 @@ class Ledger(Shown):
         try:
             number, head = self.end
         except HoldfastError:
-            return f"Ledger({str(self.file.path)!r}: closed, or no longer to be read)"
+            return f"Ledger({str(self.file.path)!r}: closed, or unreadable)"
         return f"Ledger({str(self.file.path)!r}: {number:,} promises, head {head.split()[-1][:12]})"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         number, head = self.end
         terms = ["no Δ" if own.changes is None else own.changes.words for own in self.terms]
         facts = [
@@ -111,7 +111,7 @@ class Ledger(Shown):
 
     @property
     def head(self) -> str:
-        """What stands for the whole ledger: keep it where nobody who may write the ledger can change it.
+        """A summary of the whole ledger: store it where people who can write the ledger cannot change it.
 
         Three lines, the body of a C2SP checkpoint: the ledger's name, the number of pages, the hash of the last page.
         """
@@ -119,25 +119,25 @@ class Ledger(Shown):
 
     @property
     def end(self) -> tuple[int, str]:
-        """How many promises there are, those that were erased too, and the head, read at once."""
+        """Number of promises, erased ones included, and the head, read at the same time."""
         with self.file.reading():
             pages, number, own = self.file.end()
             return number, self.file.head(pages, own)
 
     @property
     def terms(self) -> tuple[Terms, ...]:
-        """Everything that promises were made under: model, feature space, threshold and Δ."""
+        """All recorded terms of promises: model, feature space, threshold and Δ."""
         with self.file.reading():
             return tuple(map(self._read_terms, self.file.terms()))
 
     def _read_terms(self, name: str) -> Terms:
-        """Read once and held against their hash, which is all that they can ever be."""
+        """Read terms once and check them by their hash."""
         if name not in self._terms:
             self._terms[name] = Terms.read(name, self.file.fetch)
         return self._terms[name]
 
     def pseudonym(self, key: Any) -> str:
-        """What the ledger knows someone by: the key as text, or its pseudonym where the ledger was given a secret."""
+        """The recorded name of a person: the key as text, or its pseudonym if the ledger was opened with a secret."""
         return self.file.name_of(str(read_keys([key], 1)[0]))
 
     # ------------------------------------------------------------------ writing
@@ -151,42 +151,43 @@ class Ledger(Shown):
         threshold: Any = None,
         radius: bool = True,
     ) -> Receipt:
-        """Record what `explain` returned, all of it or nothing.
+        """Record the result of `explain`, all of it or nothing.
 
-        It is certified again: what is recorded rests on no object that could have been put together by hand. Advice
-        that was UNKNOWN is recorded as such, because that is what the person was told. A row that is recorded already
-        (the same key, date, terms, class and x') is left out, so an `add` can be repeated; name the date then.
+        The advice is certified again, so that the record does not depend on an object that a caller could have altered.
+        Advice that was UNKNOWN is recorded as such, because the person received it as such. A row that is already
+        recorded (the same key, date, terms, class and x') is left out, so an `add` can be repeated; pass the date in
+        that case.
 
         Parameters
         ----------
         recourse
-            Rows without an answer are skipped.
+            The advice; rows without advice are skipped.
         keys
-            Whose row it is, one for each row of `recourse`; its index by default.
+            The key of the person of each row of `recourse`; default: its index.
         date
-            When the promise was made, today (UTC) by default: a date, or text in ISO 8601.
+            The date of the promise, by default today (UTC): a date, or text in ISO 8601.
         threshold
-            The probability from which on the model's user says class 1; by default that of the advice.
+            The probability from which the model decides for class 1; default: that of the advice.
         radius
-            Also compute and record each promise's certified radius, which costs more than its verdict. In a norm other
-            than ∞ with two or more hidden layers none is recorded, since each takes up to two seconds.
+            True also computes and records each promise's certified radius, which is slower than its verdict. In a norm
+            other than ∞ with two or more hidden layers no radius is recorded, because each takes up to two seconds.
 
         Raises
         ------
         InvalidInputError
-            Among others if today's model at this threshold does not give some row its class, or if a row is about
-            someone who was erased: nothing is recorded.
+            For example if today's model at this threshold gives a row another class, or if a row is about an erased
+            person. Nothing is recorded then.
         """
         check_recourse(recourse, "recourse")
         keys = recourse.counterfactuals.index if keys is None else keys
         model, changes = recourse.model.at(threshold), recourse.changes
         if changes is not None and model.recorded[1] != recourse.model.recorded[1]:
-            changes = known_of(model, changes, "it was measured at another threshold")
+            changes = known_of(model, changes, "it was measured at a different threshold")
         terms = _terms(model, recourse.space, changes)
         return self._record(terms, recourse, keys, date, radius=radius)
 
     def add_answered(self, recourse: Recourse, deadline: Deadline, *, radius: bool) -> Receipt:
-        """`add` for the process that certified the advice a moment ago: its verdicts, and radii while there is time."""
+        """Record advice that this process has just certified: its verdicts, and radii while time is left."""
         terms = _terms(recourse.model, recourse.space, recourse.changes)
         keys = recourse.counterfactuals.index
         return self._record(terms, recourse, keys, None, radius=radius, deadline=deadline)
@@ -205,9 +206,9 @@ class Ledger(Shown):
         threshold: Any = None,
         radius: bool = True,
     ) -> Receipt:
-        """Record promises that come as tables, such as the file that ``holdfast explain --out`` writes.
+        """Record promises given as tables, such as the file that ``holdfast explain --out`` writes.
 
-        They are certified here, so that what is recorded does not rest on the word of a file.
+        They are certified here, so the record does not depend on the verdicts in a file.
 
         Parameters
         ----------
@@ -215,9 +216,9 @@ class Ledger(Shown):
             As for `explain`.
         factuals, counterfactuals
             x and x' in raw units, row by row. A row of `counterfactuals` with a missing value in a column of the space
-            has no answer and is skipped, unless the value may be missing and is in `factuals` too.
+            has no advice and is skipped, unless the value may be missing and is in `factuals` too.
         keys, date, threshold, radius
-            As for `add`; the keys are by default the index of `counterfactuals`.
+            As for `add`; by default the keys are the index of `counterfactuals`.
         """
         if changes is not None:
             check_changes(changes)
@@ -241,12 +242,12 @@ class Ledger(Shown):
         radius: bool,
         deadline: Deadline | None = None,
     ) -> Receipt:
-        """Check, certify and write the rows with an answer; the lock is held for the writing alone."""
+        """Check, certify and write the rows with advice; the lock is held only for the writing."""
         if not isinstance(radius, bool):
             raise InvalidInputError(f"radius: expected True or False, got {radius!r}")
         if self.file.about.get("pseudonyms") and self.file.secret is None:
             raise InvalidInputError(
-                "secret: expected that of this ledger, whose keys are pseudonyms, got None"
+                "secret: expected the secret of this ledger, whose keys are pseudonyms, got None"
             )
         names = read_keys(keys, len(recourse))
         rows = recourse.answered
@@ -283,30 +284,30 @@ class Ledger(Shown):
         return Receipt(added, len(recourse) - rows.size, total, head, rows.size - added)
 
     def erase(self, key: Any, *, why: str = "") -> tuple[int, ...]:
-        """Take everything that the ledger says of someone's promises out of the file; returns their numbers.
+        """Remove all data of a person's promises from the file; returns the numbers of the promises.
 
-        Their place in the chain remains, and an entry of its own that says which promises were erased, and when. It has
-        eight bytes of a hash of the key, by which `add` refuses this person later. What was copied before is not
-        reached: exports, backups, letters, certificates.
+        Their places in the chain remain. A new entry states which promises were erased, and when. It contains eight
+        bytes of a hash of the key, so that `add` refuses this person later. Copies made before are not changed:
+        exports, backups, letters, certificates.
 
         Parameters
         ----------
         key
-            Whose promises; a pseudonym as it is where the ledger has such and no secret was given.
+            The person's key, or the recorded pseudonym if the ledger has pseudonyms and was opened without its secret.
         why
-            A reason to put on record, which cannot be erased: name nobody in it.
+            A reason to record, which cannot be erased later: do not name people in it.
 
         Raises
         ------
         InvalidInputError
-            If the ledger has no promise to this person, or has it no more.
+            If the ledger has no promise to this person, or it was erased already.
         """
         name = encode_json(self.pseudonym(key))
         erased = self.file.erase(name, iso_date(None, "date"), str(why))
         if not erased:
             raise InvalidInputError(
-                f"key: expected someone with promises in {self.file.path}, got {shown(key)}, who has none; a ledger of "
-                "pseudonyms also needs its secret"
+                f"key: expected a key with promises in {self.file.path}, got {shown(key)}, which has none; "
+                "a ledger of pseudonyms also needs its secret"
             )
         return tuple(erased)
 
@@ -315,16 +316,16 @@ class Ledger(Shown):
     def promises(
         self, *, batch: int = BATCH, terms: Terms | None = None, last: int | None = None
     ) -> Iterator[Promises]:
-        """Every promise, a batch at a time; what is appended meanwhile is left out.
+        """Yield all promises in batches; promises added during the reading are left out.
 
         Parameters
         ----------
         batch
-            How many at most are in memory at once.
+            Largest number of promises in memory at once.
         terms
-            Only those made under these terms.
+            Only promises under these terms.
         last
-            Only those up to this number.
+            Only promises up to this number.
         """
         last = len(self) if last is None else last
         asked = "SELECT number FROM pages WHERE size > 0 AND first <= ? AND (? = '' OR terms = ?) ORDER BY first"
@@ -338,13 +339,13 @@ class Ledger(Shown):
                     yield Promises.of(page, self._read_terms(page.terms), places)
 
     def find(self, key: Any) -> pd.DataFrame:
-        """Every promise made to someone, the oldest first; no row if there is none.
+        """A table of the promises made to a person, the oldest first; without rows if there are none.
 
         Parameters
         ----------
         key
-            Whose promises; its text counts, as it does for `add`. A pseudonym as it is where the ledger has such and
-            no secret was given.
+            The person's key, compared as text, as in `add`; or the recorded pseudonym if the ledger has pseudonyms and
+            was opened without its secret.
         """
         name = encode_json(self.pseudonym(key))
         with self.file.reading():
@@ -355,16 +356,16 @@ class Ledger(Shown):
             return promises_frame(parts)
 
     def verify(self, *, head: str | None = None, recheck: bool | int = 0) -> Verification:
-        """Whether the ledger is what was written: every hash, every model, every row and its encoding.
+        """Check that the ledger is as it was written: every hash, every model, every row and its encoding.
 
         Parameters
         ----------
         head
-            The `head` that was noted down at some time: it has to be in the chain, so nothing up to then is missing. A
-            signed note is read too; the signatures on it are for others to check.
+            A `head` that was stored earlier. It must be in the chain, so all promises up to it are present. A signed
+            note is accepted too; its signatures are not checked here.
         recheck
-            Also certify promises again by the model on record: all of them, or so many drawn at random. A promise whose
-            class, verdict or radius cannot be proven again is a fault.
+            Also certify promises again by the recorded model: all of them, or a random sample of this size. A promise
+            whose class, verdict or radius cannot be proven again is a fault.
         """
         sample = len(self) if recheck is True else whole_number(recheck, "recheck", least=0)
         with self.file.reading():
@@ -374,16 +375,16 @@ class Ledger(Shown):
             return rechecked(result, self.promises, sample)
 
     def export(self, path: Place) -> int:
-        """Write every promise to a table (.csv, .csv.gz or .parquet) and return how many there are."""
+        """Write every promise to a table (.csv, .csv.gz or .parquet) and return the number of promises."""
         with self.file.reading():
             return export(self.promises(), path, self.terms)
 
 
 def _terms(model: Model, space: FeatureSpace, changes: Changes | None) -> Terms:
-    """What a promise was made under; a threshold that may move is one on the recorded model's own probabilities."""
+    """The terms of a promise; a threshold that may move is on the recorded model's own probabilities."""
     if changes is not None and changes.threshold is not None and model.calibration is not None:
         raise InvalidInputError(
-            "threshold: expected one that stays, to record promises of a calibrated model, got one that may move from "
+            "threshold: expected a fixed one, to record promises of a calibrated model, got one that may move from "
             f"{changes.threshold[0]:g} to {changes.threshold[1]:g}"
         )
     classifier, threshold = model.recorded

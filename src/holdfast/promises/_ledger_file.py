@@ -1,11 +1,11 @@
-"""The ledger's file: an SQLite database that is only ever added to, except that promises can be erased.
+"""The ledger's file: an SQLite database to which pages are only appended, except that promises can be erased.
 
-The rollback journal (SQLite's default) keeps everything in one file that can be copied and mailed. A transaction takes
-the write lock before it reads the end of the chain, so two writers never build on the same page; a process that dies
-leaves a journal that the next one to open the file rolls back. What is deleted is overwritten with zeros.
+The rollback journal (SQLite's default) keeps all data in one file that can be copied and mailed. A transaction takes
+the write lock before it reads the end of the chain, so two writers never build on the same page. A process that dies
+leaves a journal, which the next opening of the file rolls back. Deleted data are overwritten with zeros.
 
-The table of people is an index, by which `append` knows what is recorded already. It has no key, but the first bytes of
-a keyed hash of one; the hash's own key is replaced with every erasure. An erasure's entry has such a hash too, by which
+The table of people is an index by which `append` finds recorded promises. It holds no keys, only the first bytes of a
+keyed hash of each; the hash's own key is replaced with every erasure. An erasure's entry has such a hash too, by which
 a later `add` recognises the person.
 """
 
@@ -62,7 +62,7 @@ _ERASABLE = (
 
 
 class ErasedError(InvalidInputError):
-    """A promise to someone who was erased from the ledger."""
+    """A promise to a person who was erased from the ledger."""
 
 
 class LedgerFile:
@@ -73,7 +73,7 @@ class LedgerFile:
     path, create
         As for `Ledger`.
     secret
-        What turns keys into pseudonyms; None where keys are recorded as they are, or the secret is not at hand.
+        The secret that turns keys into pseudonyms; None if keys are recorded as they are, or the secret is not known.
     """
 
     def __init__(self, path: Place, *, create: bool, secret: bytes | None = None) -> None:
@@ -116,7 +116,7 @@ class LedgerFile:
                 raise
 
     def _check(self) -> None:
-        """Refuse what is no ledger, or one of which the keys are hidden by another secret."""
+        """Refuse a file that is not a ledger, or a ledger whose keys are hidden by another secret."""
         if self._pragma("application_id") != _APPLICATION_ID:
             raise FileFormatError(f"{self.path}: expected a ledger, got another SQLite database")
         version = self._pragma("user_version")
@@ -128,7 +128,7 @@ class LedgerFile:
             "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
         ):
             raise FileFormatError(
-                f"{self.path}: expected a ledger, got one to which {name} was added"
+                f"{self.path}: expected a ledger, got one to which a trigger or view was added: {name}"
             )
         about = self.about
         known = about.get("pseudonyms")
@@ -137,19 +137,19 @@ class LedgerFile:
         ):
             raise InvalidInputError(
                 f"secret: expected {'the one that this ledger was begun with' if known else 'none'}, got another: "
-                f"{self.path} has {'other pseudonyms' if known else 'keys as they are'}"
+                f"{self.path} has {'other pseudonyms' if known else 'plain keys'}"
             )
 
     def _pragma(self, name: str) -> Any:
         return self.connection.execute(f"PRAGMA {name}").fetchone()[0]
 
     def _is_blank(self) -> bool:
-        """Whether nothing was ever written."""
+        """True if nothing was ever written to the file."""
         tables = int(self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
         return tables == 0 and self._pragma("user_version") == 0
 
     def _unlogged(self) -> None:
-        """SQLite's default journal; in the other mode, WAL, a second file would keep what is erased."""
+        """Set SQLite's default journal; in the other mode, WAL, a second file would keep erased data."""
         if self._pragma("journal_mode") == "wal":
             try:
                 self.connection.execute("PRAGMA journal_mode = DELETE")
@@ -161,7 +161,7 @@ class LedgerFile:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Whatever a file that is damaged, or no ledger, leads to, as an error that names the file."""
+        """Turn errors of a damaged file, or of a file that is not a ledger, into an error that names the file."""
         try:
             yield
         except HoldfastError:
@@ -176,7 +176,7 @@ class LedgerFile:
             ) from error
 
     def query(self, statement: str, *arguments: Any) -> list[Any]:
-        """All rows of an answer, none from a file without tables: no lock is held once it is back."""
+        """All rows of a query, none for a file without tables; no lock is held afterwards."""
         with self.reading():
             if self._blank:
                 if self._is_blank():
@@ -189,18 +189,18 @@ class LedgerFile:
 
     @property
     def about(self) -> dict[str, str]:
-        """What tells this ledger from others; of one that is not written yet, what it will be."""
+        """The ledger's identity; for a ledger that is not written yet, its future identity."""
         return dict(self.query("SELECT name, value FROM about")) or self._new
 
     @property
     def genesis(self) -> bytes:
-        """What the first page's hash builds on; no two ledgers share it."""
+        """The start value of the first page's hash; it differs in every ledger."""
         about = self.about
         parts = (about.get(name, "") for name in ("id", "pseudonyms"))
         return hashlib.sha256(" ".join(("holdfast-ledger", str(VERSION), *parts)).encode()).digest()
 
     def end(self) -> tuple[int, int, bytes]:
-        """The number of the last page, that of the last promise, and the hash of the last page: the head."""
+        """The number of the last page, the number of the last promise, and the hash of the last page: the head."""
         last = self.query(
             "SELECT number, first + size - 1, hash FROM pages ORDER BY number DESC LIMIT 1"
         )
@@ -212,11 +212,11 @@ class LedgerFile:
         return _ORIGIN + self.about.get("id", "")
 
     def head(self, number: int, own: bytes) -> str:
-        """The head of a chain of so many pages, the last with this hash: the body of a C2SP checkpoint."""
+        """The head of a chain of `number` pages, the last with this hash: the body of a C2SP checkpoint."""
         return f"{self.origin}\n{number}\n{base64.b64encode(own).decode()}\n"
 
     def terms(self) -> list[str]:
-        """The hashes of the terms that promises were made under, the oldest first."""
+        """The hashes of the recorded terms, the oldest first."""
         return [
             *chain(
                 *self.query(
@@ -235,7 +235,7 @@ class LedgerFile:
         return bytes(rows[0][0])
 
     def spans(self, terms: str, last: int) -> Ints:
-        """(first, size) of every page under some terms that begins up to a promise."""
+        """(first, size) of every page under some terms that begins at or before a promise."""
         rows = self.query(
             "SELECT first, size FROM pages WHERE terms = ? AND first <= ? ORDER BY first",
             terms,
@@ -252,19 +252,19 @@ class LedgerFile:
         return [Page(*row) for row in rows]
 
     def pages_of(self, name: str) -> list[int]:
-        """The pages with promises to someone, by the name that the ledger knows them by, as JSON.
+        """The pages with promises to a person, given by the recorded name as JSON.
 
-        The keys themselves are gone through, not their index, which someone may have tampered with.
+        The keys themselves are searched instead of their index, which could have been tampered with.
         """
         asked = "SELECT number FROM pages WHERE instr(char(10) || keys || char(10), char(10) || ? || char(10))"
         return [number for (number,) in self.query(asked, name)]
 
     def name_of(self, key: str) -> str:
-        """What the ledger knows someone by: the key, or its pseudonym where there is a secret."""
+        """The recorded name of a person: the key, or its pseudonym if there is a secret."""
         return key if self.secret is None else _pseudonym(self.secret, key)
 
     def key_hashes(self, names: Iterable[str]) -> list[int]:
-        """What the index has for each of these names; blanks have no place in it."""
+        """The index entries of these names; blank names have none."""
         hashes = self._hashes(filter(str.strip, names), "index")
         return [int.from_bytes(own, "little", signed=True) for own in hashes]
 
@@ -277,7 +277,7 @@ class LedgerFile:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """All or nothing, one writer at a time."""
+        """Write all or nothing, one writer at a time."""
         with self.reading():
             self._is_blank()
             self._unlogged()
@@ -292,9 +292,9 @@ class LedgerFile:
                 raise
 
     def append(self, parts: Iterable[tuple[Terms, Columns]], date: str) -> tuple[int, int, str]:
-        """Write promises that are not recorded already, under their terms, all or none.
+        """Write promises that are not yet recorded, under their terms, all or none.
 
-        Returns how many, how many there are now, and the head.
+        Returns the number of new promises, the number of all promises, and the head.
         """
         with self._writing():
             if self._is_blank():
@@ -328,12 +328,14 @@ class LedgerFile:
             )
 
     def _write(self, page: Page) -> None:
-        """The page at the end of the chain, and the index of its people."""
+        """Write the page at the end of the chain, and the index of its people."""
         number, last, head = self.end()
         page = page.linked(number + 1, last + 1, head)
         self.connection.execute(f"INSERT INTO pages VALUES ({', '.join('?' * len(page))})", page)
         if self.end()[2] != page.hash:
-            raise FileFormatError(f"{self.path}: expected a ledger, got one that keeps no new page")
+            raise FileFormatError(
+                f"{self.path}: expected a ledger, got one that does not keep new pages"
+            )
         self._index([(page.number, page.keys)])
 
     def _index(self, pages: Iterable[tuple[int, str]]) -> None:
@@ -343,7 +345,7 @@ class LedgerFile:
         self.connection.executemany("INSERT OR IGNORE INTO people VALUES (?, ?)", sorted(parts))
 
     def _unrecorded(self, terms: str, date: str, said: Columns) -> Ints:
-        """The promises of which no other, here or before, has the key, date, terms, class and x'."""
+        """The promises whose key, date, terms, class and x' are not recorded yet, here or before."""
         asked = "SELECT page FROM people JOIN pages ON page = number WHERE people.hash = ? AND terms = ? AND date = ?"
         pages = {
             page
@@ -368,7 +370,7 @@ class LedgerFile:
         return np.array(list(new.values()), dtype=np.intp)
 
     def erase(self, name: str, date: str, why: str) -> list[int]:
-        """Overwrite everything that is said of the promises to someone: their numbers."""
+        """Overwrite all data of the promises to a person; returns their numbers."""
         with self._writing():
             erased: list[int] = []
             for number in self.pages_of(name):
@@ -388,7 +390,7 @@ class LedgerFile:
         return erased
 
     def _reindex(self) -> None:
-        """The index by another key: what may be left of the old one in the file can be held against no name."""
+        """Rebuild the index with another key: remains of the old index in the file cannot be matched with names."""
         self.connection.execute("DELETE FROM people")
         self.connection.execute(
             "UPDATE about SET value = ? WHERE name = 'index'", (secrets.token_hex(32),)
@@ -397,11 +399,11 @@ class LedgerFile:
 
 
 def check_secret(secret: object) -> bytes | None:
-    """A secret as bytes, long enough that nobody tries them all."""
+    """A secret as bytes, long enough that it cannot be guessed."""
     content = secret.encode() if isinstance(secret, str) else secret
     if content is not None and (not isinstance(content, bytes) or len(content) < _LEAST_SECRET):
         raise InvalidInputError(
-            f"secret: expected text or bytes, at least {_LEAST_SECRET} of them, got something else"
+            f"secret: expected text or bytes with at least {_LEAST_SECRET} bytes, got another value"
         )
     return content
 

@@ -1,4 +1,4 @@
-"""Reading a ledger: promises a batch at a time, and the overview of them that an audit goes through."""
+"""Read a ledger: promises in batches, and the overview of them that an audit reads."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class Promises:
     terms
         The model, the feature space, the threshold and Δ.
     numbers
-        Where each stands in the ledger, from 1.
+        The number of each promise in the ledger, from 1.
     keys, dates
-        Whose it is and when it was made (ISO 8601).
+        The key of the person, and the date of the promise (ISO 8601).
     targets
         The class promised, a label of ``terms.classifier.classes``.
     verdicts
         "ROBUST", "NOT_ROBUST" or "UNKNOWN" under Δ; None without Δ.
     radius
-        The certified radius: delta in ``terms.norm``, or the margin or radius of another kind of change; nan where it
-        was not recorded.
+        The certified radius: delta in ``terms.norm``, or the margin or radius of another kind of change; nan if it was
+        not recorded.
     points
-        x' as the model of that day read it.
+        x' as the recorded model reads it.
     erased
-        The numbers of promises among these that were erased; nothing else here speaks of them.
+        The numbers of erased promises among these; no other field has data of them.
     """
 
     terms: Terms
@@ -125,9 +125,10 @@ class Promises:
         return restored_rows(space, rows_from_json(space, texts), pd.Index(self.keys, name="key"))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each promise: number, key, date, model, target, Δ, verdict, radius, then x and x' as JSON.
+        """A table with one row for each promise: number, key, date, model, target, Δ, verdict, radius, then x, x' as
+        JSON.
 
-        Of a promise that was erased, the verdict is "ERASED" and nothing else is known but its terms.
+        The verdict of an erased promise is "ERASED", and only its terms are known.
         """
         terms = self.terms
         n = len(self.numbers)
@@ -159,13 +160,13 @@ class Promises:
         )
 
     def _named(self, texts: Values) -> list[str]:
-        """Rows as JSON objects, which say what each value is."""
+        """Rows as JSON objects with the names of the columns."""
         names = [str(name) for name in self.terms.space.names]
         return [json.dumps(dict(zip(names, json.loads(text), strict=True))) for text in texts]
 
 
 def promises_frame(batches: Sequence[Promises]) -> pd.DataFrame:
-    """All of them in one table, which has its columns even if there are none, in the order of the ledger."""
+    """All promises in one table, in the order of the ledger; without promises it still has its columns."""
     if not batches:
         return pd.DataFrame(columns=list(FRAME_COLUMNS))
     frames = [batch.to_frame() for batch in batches]
@@ -173,7 +174,7 @@ def promises_frame(batches: Sequence[Promises]) -> pd.DataFrame:
 
 
 def _delta_text(changes: Changes | None) -> str:
-    """The radius or radii as JSON; in words where they are many, or of another kind: the terms say them in full."""
+    """The radius or radii as JSON; in words if there are many, or of another kind: the terms have them in full."""
     if changes is None:
         return ""
     plain = isinstance(changes, PlausibleChanges) and not changes.per_parameter
@@ -184,10 +185,10 @@ def _delta_text(changes: Changes | None) -> str:
 
 
 class Overview:
-    """What a ledger says of the promises of some pages under the same terms.
+    """The overview of the promises in some pages under the same terms.
 
-    Points and rows are long, and read when they are asked for: a ledger whose promises need not be looked at is gone
-    through in a moment.
+    Points and rows are long, and are read only when needed. So a ledger whose promises are all certain is audited in a
+    moment.
     """
 
     def __init__(self, file: LedgerFile, terms: Terms, spans: Ints) -> None:
@@ -212,7 +213,7 @@ class Overview:
         return int(self.numbers.shape[0])
 
     def places(self, first: int) -> slice | Ints:
-        """Where these promises stand from one on: a slice where they lie together, which is the quicker way."""
+        """The positions of these promises from one number on: a slice if they are contiguous, which is faster."""
         start, end = int(self.numbers[0]) - first, int(self.numbers[-1]) + 1 - first
         return slice(start, end) if end - start == len(self) else self.numbers - first
 
@@ -229,7 +230,7 @@ class Overview:
         )
 
     def points(self, places: Ints) -> Floats:
-        """x' of some of these promises, as the model of that day read them."""
+        """x' of some of these promises, as the recorded model reads them."""
         content = b"".join(chain(*self._columns("points")))
         width = self._terms.space.n_variables
         if len(content) != 8 * width * len(self):
@@ -253,7 +254,7 @@ class Overview:
 def overviews(
     file: LedgerFile, terms: Terms, spans: Ints, batch: int = BATCH
 ) -> Iterator[Overview]:
-    """The pages with these (first, size), whole pages until there are `batch` promises."""
+    """Yield whole pages with these (first, size), until there are `batch` promises."""
     ends = np.cumsum(spans[:, 1])
     start = 0
     while start < len(spans):
@@ -282,7 +283,7 @@ def reach_of(file: LedgerFile, terms: Terms, spans: Ints) -> Floats:
 
 
 def export(batches: Iterable[Promises], path: Place, terms: Iterable[Terms]) -> int:
-    """Write the table as the file's name says, a batch at a time; returns the number of promises."""
+    """Write the table in the format of the file's name, in batches; returns the number of promises."""
     place = Path(path)
     tables = (batch.to_frame() for batch in batches)
     # Labels of different models may have different types, which one column of a file cannot hold.

@@ -1,4 +1,4 @@
-"""What is promised is checked and certified before it goes into a ledger."""
+"""Check and certify promises before they are written to a ledger."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from holdfast.verify._radius import radius_of_points
 
 
 class OtherClassError(InvalidInputError):
-    """A row that the model does not give the class that is promised."""
+    """A row for which the model does not give the promised class."""
 
 
 @dataclass(frozen=True)
 class Receipt(Shown):
-    """What an `add` wrote.
+    """The result of an `add`.
 
     Attributes
     ----------
     added
-        So many promises were recorded.
+        Number of promises recorded.
     skipped
-        Rows without an answer, which promise nothing.
+        Number of rows without advice, which promise nothing.
     total, head
-        How many promises the ledger has now, and its `Ledger.head`.
+        Number of promises in the ledger now, and its `Ledger.head`.
     repeated
-        Rows that were recorded already, and were not recorded again.
+        Number of rows that were already recorded, and were not recorded again.
     """
 
     added: int
@@ -60,10 +60,10 @@ class Receipt(Shown):
     repeated: int = 0
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         facts = [
-            ("rows without an answer", self.skipped),
-            ("recorded already", self.repeated or None),
+            ("rows without advice", self.skipped),
+            ("already recorded", self.repeated or None),
             ("promises in the ledger", self.total),
             ("head, to be kept elsewhere", " ".join(self.head.split())),
         ]
@@ -80,10 +80,10 @@ def certified_columns(
     radius: bool,
     deadline: Deadline | None,
 ) -> Columns:
-    """What is to be recorded, row by row, checked and certified.
+    """Check and certify the rows to record.
 
-    An audit believes what a ledger says, so nothing is taken over from whoever adds to it, but for UNKNOWN. With a
-    deadline, `answered` has just been proven here: it is taken over, and radii are computed up to then.
+    An audit trusts the ledger, so nothing is taken over from the caller, except UNKNOWN. With a deadline, `answered`
+    has just been proven here: it is taken over, and radii are computed until the deadline.
     """
     space = terms.space
     after = rows_as_json(terms.space, counterfactuals)
@@ -92,7 +92,7 @@ def certified_columns(
     # What is promised is the row in raw units: its encoding must not have changed on the way through the text.
     if not same_bits(points, space.encode(counterfactuals)):
         raise InvalidInputError(
-            "counterfactuals: expected rows that survive being written down, got other values"
+            "counterfactuals: expected rows that stay the same in JSON, got other values"
         )
     classifier = terms.classifier
     asked = points
@@ -101,15 +101,15 @@ def certified_columns(
         rows = restored_rows(space, raw)
         if not classifier.raw and not same_bits(points, rows.to_numpy(dtype=np.float64)):
             raise InvalidInputError(
-                "model: expected one that reads the rows in raw units, since a ledger keeps these, got one that was "
-                "fitted on a space's variables; put their scaling or encoding into a pipeline before it"
+                "model: a ledger stores rows in raw units, but this model was fitted on a space's variables; "
+                "put their scaling or encoding into a pipeline before the model"
             )
         classifier, asked = classifier.about(rows)
     model = Model(classifier).at(terms.threshold)
     broken = np.flatnonzero(model.classifier.predict_index(asked) != targets)
     if broken.size:
         raise OtherClassError(
-            f"counterfactuals: expected rows with the class that is promised, got another class today for "
+            f"counterfactuals: expected rows with the promised class, got another class today for "
             f"{broken.size} of {len(keys)}, the first with the key {keys[broken[0]]!r}"
         )
     # The same row may be promised to many.
@@ -146,7 +146,7 @@ def certified_columns(
 
 
 def same_bits(a: Floats, b: Floats) -> bool:
-    """Whether two tables of numbers are the same to the last bit."""
+    """True if two tables of numbers are the same to the last bit."""
     return (
         a.shape == b.shape
         and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
@@ -154,7 +154,7 @@ def same_bits(a: Floats, b: Floats) -> bool:
 
 
 def read_keys(keys: Sequence[Any] | pd.Index, n: int) -> Values:
-    """The keys as text, one for each row; nobody is told by a missing value or an empty text."""
+    """The keys as text, one for each row; missing values and empty texts are errors."""
     keys = given_list(keys, "keys")
     for key in keys:
         if (pd.api.types.is_scalar(key) and pd.isna(key)) or not str(key).strip():

@@ -1,4 +1,4 @@
-"""Is the ledger what was written? Every hash is computed again, every row encoded again."""
+"""Check that a ledger is as it was written: compute every hash again, encode every row again."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _MOST_FAULTS = 20
 
 @dataclass(frozen=True)
 class Verification(Shown):
-    """What `Ledger.verify` found.
+    """The result of `Ledger.verify`.
 
     Attributes
     ----------
     entries, head
-        How many promises were recorded, and the head of the chain.
+        Number of promises recorded, and the head of the chain.
     faults
-        What is wrong, as sentences; empty if nothing is.
+        The faults found, as sentences; empty if there are none.
     known_head
-        How many promises there were when the head was noted down; None if none was given or it is not in the chain.
+        Number of promises at the time of the given head; None if none was given or it is not in the chain.
     warnings
-        What could not be checked: promises of a model of which the ledger has the name alone, with `recheck`.
+        Checks that were not possible: with `recheck`, promises of a model that the ledger knows only by name.
     erased
-        How many of the promises were erased, as entries of the chain say.
+        Number of erased promises, according to entries of the chain.
     rechecked
-        How many of the promises were certified again.
+        Number of promises that were certified again.
     """
 
     entries: int
@@ -58,7 +58,7 @@ class Verification(Shown):
 
     @property
     def intact(self) -> bool:
-        """Whether nothing is wrong. Entries cut off at the end show only if a head was given that came after them."""
+        """True if there is no fault. Missing entries at the end are detected only with a later head."""
         return not self.faults
 
     @property
@@ -81,7 +81,7 @@ class Verification(Shown):
         return f"{self._promises}, chain intact{again}{until}; head {head}{beware}"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         facts = [
             ("head", " ".join(self.head.split())),
             ("certified again", self.rechecked or None),
@@ -93,7 +93,7 @@ class Verification(Shown):
 
 
 def verify(file: LedgerFile, head: str | None) -> Verification:
-    """Go through the whole file; see `Ledger.verify`."""
+    """Check the whole file; see `Ledger.verify`."""
     faults = [
         f"the database is damaged: {answer}"
         for (answer,) in file.query("PRAGMA integrity_check(5)")
@@ -115,9 +115,7 @@ def verify(file: LedgerFile, head: str | None) -> Verification:
                     f"page {page.number}: expected page {number + 1}, from promise {last + 1} on"
                 )
             if page.linked(page.number, page.first, previous).hash != page.hash:
-                faults.append(
-                    f"page {page.number}: it, or the page before it, is not what was written"
-                )
+                faults.append(f"page {page.number}: it, or the page before it, was changed")
             number = page.number
             last = page.first + page.size - 1
             previous = page.hash
@@ -134,8 +132,8 @@ def verify(file: LedgerFile, head: str | None) -> Verification:
         ]
     if wanted is not None and known is None:
         faults.append(
-            f"no entry has the head that was noted down, of page {wanted[1]} of {wanted[0]}: it is another "
-            "ledger's, or pages are missing or written anew"
+            f"no entry has the head that was noted down, of page {wanted[1]} of {wanted[0]}: it belongs to another "
+            "ledger, or pages are missing or were rewritten"
         )
     return Verification(total, file.head(end, newest), tuple(faults), known, erased=len(blank))
 
@@ -147,7 +145,7 @@ def _read_head(head: str) -> tuple[str, int, bytes]:
         return origin, int(size), base64.b64decode(root, validate=True)
     except ValueError as error:
         raise InvalidInputError(
-            "head: expected what `Ledger.head` gives, three lines (the ledger's name, a number, a hash in base64), got "
+            "head: expected the three lines of `Ledger.head` (the ledger's name, a number, a hash in base64), got "
             f"{shown(head)}"
         ) from error
 
@@ -155,7 +153,7 @@ def _read_head(head: str) -> tuple[str, int, bytes]:
 def rechecked(
     result: Verification, promises: Callable[[], Iterable[Promises]], sample: int
 ) -> Verification:
-    """Certify promises again: all of them, or so many at random, which nobody can foresee."""
+    """Certify promises again: all of them, or a random sample that cannot be foreseen."""
     numbers = range(1, result.entries + 1)
     chosen = secrets.SystemRandom().sample(numbers, min(sample, result.entries))
     faults, warnings, count = list[str](), set[str](), 0
@@ -179,7 +177,7 @@ def rechecked(
 
 
 def _unproven(batch: Promises, rows: Ints) -> Bools:
-    """Which of these promises say more than the model on record proves."""
+    """Mask of the promises that state more than the recorded model proves."""
     space, verdicts, radii = batch.terms.space, batch.verdicts[rows], batch.radius[rows]
     index = batch.terms.classifier.class_index
     said = certified_columns(
@@ -197,7 +195,7 @@ def _unproven(batch: Promises, rows: Ints) -> Bools:
 
 
 def _groups(file: LedgerFile, end: int) -> Iterator[list[Page]]:
-    """Pages in the order of the chain, up to where it ended at first; those before its beginning too."""
+    """Pages in the order of the chain, up to its original end; pages before its beginning are included."""
     asked = f"SELECT * FROM pages WHERE number BETWEEN ? AND ? ORDER BY number LIMIT {_PAGES}"
     start = -(2**63)
     while start <= end and (rows := file.query(asked, start, end)):
@@ -206,14 +204,14 @@ def _groups(file: LedgerFile, end: int) -> Iterator[list[Page]]:
 
 
 def _read_terms(file: LedgerFile, faults: list[str]) -> dict[str, Terms]:
-    """What promises were made under, which must be what was written and be read as the same."""
+    """Read the terms, which must be as written and be read with the same meaning."""
     terms = {}
     for name in file.terms():
         try:
             terms[name] = Terms.read(name, file.fetch)
             if replace(terms[name]).hash != name:
                 faults.append(
-                    f"terms {name[:12]}: expected what was written, got parts that read otherwise"
+                    f"terms {name[:12]}: expected the parts as written, got parts with another meaning"
                 )
         except HoldfastError as error:
             faults.append(str(error))
@@ -221,7 +219,7 @@ def _read_terms(file: LedgerFile, faults: list[str]) -> dict[str, Terms]:
 
 
 def _erased(file: LedgerFile, faults: list[str]) -> set[int]:
-    """The promises that were erased, as the entries of the chain say."""
+    """The erased promises, according to entries of the chain."""
     try:
         notes = [
             json.loads(note) for (note,) in file.query("SELECT note FROM pages WHERE size = 0")
@@ -235,15 +233,13 @@ def _erased(file: LedgerFile, faults: list[str]) -> set[int]:
 def _wrong_rows(
     pages: list[Page], terms: dict[str, Terms], erased: set[int], blank: set[int]
 ) -> list[str]:
-    """What pages say must be what they were committed to; the promises of which they say nothing become `blank`."""
+    """Compare pages with their commitments; promises without any data are added to `blank`."""
     faults = []
     whole = defaultdict[str, list[Columns]](list)
     for page in pages:
         if page.size == 0:
             # All but the links of the chain and the note.
-            faults += [f"page {page.number}: an erasure says something of a promise"] * any(
-                page[6:]
-            )
+            faults += [f"page {page.number}: an erasure contains data of a promise"] * any(page[6:])
             continue
         try:
             verdicts = page.values("verdicts", "u1")
@@ -253,17 +249,14 @@ def _wrong_rows(
             wrong = (np.frombuffer(page.commit(), dtype="u1").reshape(-1, 32) != committed).any(
                 axis=1
             )
+            faults += [f"promise {page.numbers[i]}: it was changed" for i in there[wrong[there]]]
             faults += [
-                f"promise {page.numbers[i]}: it is not what was written"
-                for i in there[wrong[there]]
-            ]
-            faults += [
-                f"promise {one}: it was erased, and something stands in its place"
+                f"promise {one}: it was erased, but its place is not empty"
                 for one in erased.intersection(page.numbers[there].tolist())
             ]
             if page.blanked(gone) != page:
                 faults.append(
-                    f"page {page.number}: something is left of a promise that is gone, or its reach is wrong"
+                    f"page {page.number}: data of an erased promise is left, or its reach is wrong"
                 )
             if page.terms in terms:
                 said = page.columns(terms[page.terms].space.n_variables)
@@ -280,7 +273,7 @@ def _wrong_rows(
 
 
 def _wrong_encodings(terms: Terms, said: Columns, first: Page) -> list[str]:
-    """The point beside a row must be the encoding of that row, bit for bit."""
+    """Check that the point of each row is the encoding of the row, bit for bit."""
     try:
         points = terms.space.encode(rows_from_json(terms.space, said.counterfactuals))
         terms.space.encode(rows_from_json(terms.space, said.factuals))

@@ -1,7 +1,7 @@
-"""What a promise was made under: the model, its columns and units, its decision threshold, and Δ.
+"""The terms of a promise: the model, its columns and units, its decision threshold, and Δ.
 
-Each is stored once, under the hash of its content, as JSON: nothing is executed when it is read back, and an audit
-needs none of the files of that day.
+Each part is stored once as JSON, under the hash of its content. No code is run when it is read, and an audit needs no
+other file from the time of the promise.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Terms:
     Attributes
     ----------
     classifier
-        The model as it was trained. Of one that is neither a network nor trees a file keeps its classes and its name,
-        nothing to run.
+        The model as it was trained. A model that is neither a network nor trees is stored by its classes and its name
+        only, and cannot be run.
     space
-        The promise's columns and units, and how the model reads them.
+        The promise's columns and units, and their encoding for the model.
     changes
-        Δ, or another kind of plausible change; None where the promise was made without one.
+        Δ, or another kind of plausible change; None if the promise was made without one.
     threshold
-        Class 1 from this probability on; 0.5 is a logit of 0.
+        The probability from which the model decides for class 1; 0.5 is a logit of 0.
     name
-        `model_hash`, where it comes from a file.
+        The `model_hash`, if it comes from a file.
 
     Examples
     --------
@@ -73,37 +73,37 @@ class Terms:
 
     @property
     def network(self) -> Network:
-        """The model where it is a network."""
+        """The model, if it is a network."""
         return as_network(self.classifier)
 
     @cached_property
     def model_hash(self) -> str:
-        """What the model is known by; see `fingerprint`."""
+        """The identity of the model; see `fingerprint`."""
         return self.name or fingerprint(self.classifier)
 
     @cached_property
     def space_hash(self) -> str:
-        """The hash of the feature space, the same as in a certificate file."""
+        """The hash of the feature space, equal to that in a certificate file."""
         return checker.space_sha256(self.space.to_dict())
 
     @cached_property
     def decision(self) -> Classifier:
-        """The model whose logit is >= 0 where this one says class 1: the threshold is in its last bias."""
+        """The model whose logit is >= 0 if this model decides for class 1: the threshold is in its last bias."""
         return at_threshold(self.classifier, self.threshold)
 
     @property
     def norm(self) -> float | None:
-        """The norm in which a promise's radius is measured; None where it is no distance between parameters."""
+        """The norm of a promise's radius; None if the radius is no distance between parameters."""
         known = PlausibleChanges(1.0) if self.changes is None else self.changes
         return known.norm if isinstance(known, PlausibleChanges) else None
 
     def statement(self, verdict: str | None) -> str:
-        """What a promise with this verdict says of models to come: what is proven, and what was measured."""
+        """The statement of a promise with this verdict about later models: proven and measured parts."""
         today = "the model of that day accepts"
         if self.changes is None or verdict is None:
-            return f"{today}; nothing is said of others"
+            return f"{today}; there is no statement about other models"
         if verdict != "ROBUST":
-            known = "it is not so" if verdict == "NOT_ROBUST" else "it is not known"
+            known = "it is not true" if verdict == "NOT_ROBUST" else "it is not known"
             return f"{today}; {known} that {self.changes.every_model} does"
         measured = "".join(f"; measured, not proven: {one}" for one in self.changes.measured)
         # A margin is measured at the row itself: that a model which keeps it accepts is no theorem about models.
@@ -112,11 +112,11 @@ class Terms:
 
     @cached_property
     def hash(self) -> str:
-        """The hash that stands for all of it in the ledger."""
+        """The hash of all terms in the ledger."""
         return checker.sha256(self._document())
 
     def objects(self) -> dict[str, bytes]:
-        """What is to be stored: each part's content under its hash."""
+        """The content to store, each part under its hash."""
         parts = (self._model_document(), self.space.to_dict(notes=False), self._document())
         return {checker.sha256(part): checker.canonical(part).encode() for part in parts}
 
@@ -132,7 +132,7 @@ class Terms:
         }
 
     def _model_document(self) -> Document:
-        """A network, or trees, as the checker reads it; of any other model, what it is known by."""
+        """A network, or trees, in the checker's form; for any other model, its identity."""
         if isinstance(self.classifier, Network):
             return parameters(self.classifier)
         if (trees := recorded_trees(self.classifier)) is not None:
@@ -142,7 +142,7 @@ class Terms:
 
     @classmethod
     def read(cls, name: str, fetch: Callable[[str], bytes]) -> Terms:
-        """The terms with this hash; `fetch` gives the content stored under a hash, which is held against it."""
+        """Read the terms with this hash; `fetch` returns the content under a hash, which is then checked."""
 
         def read_object(name: str) -> Any:
             content = fetch(name)
@@ -160,7 +160,7 @@ class Terms:
             known = ""
             classifier: Classifier
             if model["format"] == _SCORES:
-                why = "of this model the ledger has the name alone"
+                why = "the ledger has only the name of this model"
                 known = model["model"]
                 classifier = Scored(_not_recorded, tuple(model["classes"]), why=why)
             elif model["format"] == TREES:
@@ -186,6 +186,4 @@ class Terms:
 
 
 def _not_recorded(table: Any) -> Any:
-    raise InvalidInputError(
-        "model: expected one that can be run, got one of which a ledger has the name alone"
-    )
+    raise InvalidInputError("model: this model cannot be run, because the ledger has only its name")

@@ -1,13 +1,13 @@
-"""A counter-model in the format of the model it counters, so that people see the broken promise in their own stack.
+"""Write a counter-model in the format of the original model, to show the broken promise in the user's own software.
 
     scikit-learn   a copy of the estimator or pipeline with the witness's parameters, as .skops
     torch          a state dict, as .pt, for the same module to load
     ONNX           a copy of the graph with the witness's numbers in it, as .onnx
     XGBoost        the changed trees, as .json or .ubj; LightGBM: as .txt
 
-What is written is loaded again and asked for its class before it is handed out. A format in float32 cannot hold a
-witness in float64: its parameters are rounded towards today's, so they stay inside Δ. If after that the class does not
-flip any more, nothing is written.
+The file is loaded again and must reproduce the class before the function returns. A format in float32 cannot represent
+a witness in float64: its parameters are rounded towards today's, so they stay in Δ. If the class then no longer
+changes, nothing is written.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from holdfast.verify._shift import Shift
 
 
 class WitnessFileError(HoldfastError):
-    """A witness that cannot be written in the asked format and still break the promise; the message says why."""
+    """A witness in the requested format would not break the promise; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class SavedWitness:
-    """Where the witness went, the network that the file holds, and the class that the file's own stack gives the point.
+    """The path of the witness, the network in the file, and the class that the file's own library gives the point.
 
-    `rounded` says that the file's network is not the witness itself, but one next to it: inside Δ too, and with another
-    class than the target too.
+    `rounded` is True if the file's network differs from the witness by rounding; it is in Δ too, and also gives another
+    class than the target.
     """
 
     path: Path
@@ -62,26 +62,27 @@ def save_witness(
     target: Any,
     changes: Changes,
 ) -> SavedWitness:
-    """Write `witness` as a model of the same library as `like`, and see it break the promise there.
+    """Write `witness` as a model of the same library as `like`, and check that it breaks the promise there.
 
     Parameters
     ----------
     witness
-        What `Certificates.witness` gave.
+        The result of `Certificates.witness`.
     like
         The model that was certified: a scikit-learn estimator or pipeline, a torch module, or an ONNX model (the object
         or the path of its file); trees of XGBoost or LightGBM.
     path
-        Where it goes: .skops for scikit-learn, .pt for torch (a state dict), .onnx for ONNX; .json or .ubj for XGBoost,
-        .txt for LightGBM. Trees of other libraries are not written; `TreeEnsemble.predict` answers for them.
+        The file's path: .skops for scikit-learn, .pt for torch (a state dict), .onnx for ONNX; .json or .ubj for
+        XGBoost, .txt for LightGBM. Trees of other libraries cannot be written; use `TreeEnsemble.predict` for their
+        classes.
     point, target, changes
-        The point in the model's variables, or for trees that were fitted on a table the caller's row, `X.iloc[[i]]`;
-        the class it was promised, and Δ: what the file's model is held against.
+        The point in the model's variables, or for trees fitted on a table the caller's row, `X.iloc[[i]]`; the promised
+        class; and Δ, which the file's model must be in.
 
     Raises
     ------
     WitnessFileError
-        Rounded to the precision of the format, no network inside Δ that gives the point another class was found.
+        Rounding to the precision of the format leaves no network in Δ that gives the point another class.
     """
     path = Path(path)
     if isinstance(witness, TreeEnsemble):
@@ -89,7 +90,7 @@ def save_witness(
     if not isinstance(witness, Network):
         raise InvalidInputError(
             f"witness: expected a network, got {witness!r}: a model that is known by its scores alone has no "
-            "parameters that could be written down"
+            "parameters to write"
         )
     form = format_of(like)
     if path.suffix.lower() != form.suffix:
@@ -117,13 +118,13 @@ def save_witness(
             ):
                 return SavedWitness(path, network, predicted, rounded=network != witness)
         raise WitnessFileError(
-            f"{path}: with the numbers that this format can hold, the witness leaves Δ or gives the point its class "
-            "again; it is a counter-model in float64 only (Network.save keeps it)"
+            f"{path}: rounded to this format, the witness is outside Δ or no longer changes the point's class; "
+            "it is a counter-model in float64 only (Network.save stores it)"
         )
 
 
 def _saved_trees(witness: TreeEnsemble, path: Path, point: Any, target: Any) -> SavedWitness:
-    """Trees go into a file of their library, bit for bit, and are asked again as that library writes them."""
+    """Write trees in a file of their library, bit for bit, and check their class as the library writes them."""
     names = " or ".join(suffixes(witness))
     if path.suffix.lower() not in suffixes(witness):
         raise InvalidInputError(
@@ -138,12 +139,14 @@ def _saved_trees(witness: TreeEnsemble, path: Path, point: Any, target: Any) -> 
         logits = replace(witness.score, forest=again.forest).logits(again.forest.sums(matrix))
         predicted = int(witness.winners(logits)[0])
         if predicted == index:
-            raise WitnessFileError(f"{path}: the trees in this file give the point its class again")
+            raise WitnessFileError(
+                f"{path}: the trees in this file do not change the point's class"
+            )
     return SavedWitness(path, witness, witness.classes[predicted].item(), rounded=False)
 
 
 def _read_row(witness: TreeEnsemble, point: Any) -> Floats:
-    """What trees read of a row: of a table with one row in the caller's units, or of a point."""
+    """The values that trees read of a row: of a table with one row in the caller's units, or of a point."""
     if isinstance(point, pd.DataFrame):
         if len(point) != 1 or not witness.raw:
             raise InvalidInputError(
@@ -155,7 +158,7 @@ def _read_row(witness: TreeEnsemble, point: Any) -> Floats:
 
 
 def _candidates(form: Format, today: Network, witness: Network) -> Iterator[Parts]:
-    """The model's stored arrays with the witness's numbers: rounded towards today's, then to the nearest."""
+    """Yield the model's arrays with the witness's numbers: rounded towards today's, then to the nearest."""
     places = _places(form)
     ours = _flat(today)
     theirs = _flat(witness)
@@ -177,10 +180,10 @@ def _candidates(form: Format, today: Network, witness: Network) -> Iterator[Part
 
 
 def _places(form: Format) -> dict[str, Any]:
-    """For each number of each stored array, where the network has it (counted through all layers), or -1.
+    """The position of each stored number in the network (counted through all layers), or -1.
 
-    Every number is replaced by one of its own, and the importer is asked where each has gone: no need to know how a
-    library stores, transposes or names its weights.
+    Every number is replaced by a unique one, and the importer shows where each of them appears. So this module does not
+    depend on how a library stores, transposes or names its weights.
     """
     parts = form.parts()
     total = sum(array.size for array in parts.values())

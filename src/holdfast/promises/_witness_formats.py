@@ -1,4 +1,4 @@
-"""The libraries a witness can be written for: where a model stores its numbers, how it is saved, what it then says."""
+"""The libraries that a witness can be written for: arrays of a model, its file, and its class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LAYERS = {"Gemm", "MatMul", "Add", "Transpose", "Cast", "Identity"}
 
 
 class Format(ABC):
-    """One model of one library."""
+    """A model of one library."""
 
     suffix: str
 
@@ -44,7 +44,7 @@ class Format(ABC):
 
 
 def format_of(like: Any) -> Format:
-    """The format of a model, by the library that it, or a class it derives from, comes from."""
+    """The format of a model, by the library of its class or of a base class."""
     if isinstance(like, str | PathLike):
         return _Onnx.of_file(Path(like))
     for base in type(like).__mro__:
@@ -208,7 +208,7 @@ class _Onnx(Format):
 
 
 def _run(path: Path, given: dict[str, Any]) -> list[Any]:
-    """The outputs by onnxruntime if it is there, otherwise by ONNX's own reference."""
+    """Run the model with onnxruntime if it is installed, otherwise with ONNX's reference implementation."""
     if importlib.util.find_spec("onnxruntime") is not None:
         import onnxruntime
 
@@ -250,7 +250,7 @@ def _attributes(model: Any) -> dict[str, Any]:
 
 
 def _own(attribute: Any) -> Values:
-    """The second half of what is stored if the first is its negative, as for two classes; otherwise all of it."""
+    """The second half of the stored values if the first half is its negative, as for two classes; otherwise all."""
     values = np.array(attribute.floats, dtype=np.float32)
     half = values.size // 2
     mirrored = values.size % 2 == 0 and (values[:half] == -values[half:]).all()
@@ -258,7 +258,7 @@ def _own(attribute: Any) -> Values:
 
 
 def _class_of(network: Network, out: Floats, x: Floats) -> Any:
-    """The class behind a model's raw outputs: logits, or what a sigmoid or softmax makes of them."""
+    """The class of a model's raw outputs: logits, or their sigmoid or softmax."""
     out = out.reshape(1, -1)
     if out.shape[1] > 1:
         return network.classes[int(out[0].argmax())].item()

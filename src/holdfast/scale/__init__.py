@@ -1,6 +1,6 @@
-"""The same question about more rows than fit into memory, or on more machines than one.
+"""Run a verb on more rows than fit into memory, or on several machines.
 
-batches    over_batches     a verb as a function of batches: what joblib, Dask, Spark and Ray are given
+batches    over_batches     a verb as a function of batches, for joblib, Dask, Spark and Ray
 """
 
 from holdfast.scale._batches import BatchFunction, over_batches

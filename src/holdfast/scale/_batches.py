@@ -1,7 +1,7 @@
-"""A verb as a function of batches: a batch in, its rows' answers out, and nothing else.
+"""A verb as a function of batches: it takes a batch and returns the results of its rows.
 
-Whoever moves batches (joblib, Dask, Spark, Ray, a loop over a file) calls the same value. It reads no files and keeps
-nothing between calls but what it prepared of its own arguments, once in each process.
+Every tool that moves batches (joblib, Dask, Spark, Ray, a loop over a file) calls the same function. It reads no files.
+Between calls it keeps only its prepared arguments, once in each process.
 """
 
 from __future__ import annotations
@@ -42,23 +42,24 @@ _LOCK = threading.Lock()
 def over_batches(
     verb: str, model: object, like: Any, *, keep: Sequence[Hashable] = (), **options: Any
 ) -> BatchFunction:
-    """A verb as a function of batches, for tables larger than memory and for more machines than one.
+    """Make a verb a function of one batch, for tables larger than memory and for several machines.
 
     Parameters
     ----------
     verb
         "certify", "certified_radius" or "explain".
     model
-        Anything that the verb takes.
+        Any model that the verb takes.
     like
-        What batches look like: a DataFrame, of which only columns and types count, or an Arrow schema. Columns that it
-        does not have are ignored; a batch without one of its columns, or with another kind of value in it, is refused.
+        The layout of the batches: a DataFrame, of which only columns and types count, or an Arrow schema. Columns that
+        it does not have are ignored. A batch without one of its columns, or with other kinds of values in it, is an
+        error.
     keep
-        Columns that come back as they are, before the verb's answer, so that rows can be told apart where there is no
-        index. The verb does not read them, but where the space or the model names one as its own.
+        Columns that are returned as they are, before the verb's results, to tell rows apart if there is no index. They
+        are not passed to the verb, unless the model or the space has a column of that name.
     options
         The other arguments of the verb, such as ``target=1, changes=hf.PlausibleChanges(0.02)``. For "certify",
-        `factuals` is what the names of columns begin with that hold each row's factual: ``"was_"`` for ``was_income``.
+        `factuals` is the prefix of the columns that hold each row's factual: ``"was_"`` for ``was_income``.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def over_batches(
     if verb not in _VERBS:
         raise InvalidInputError(f"verb: expected one of {', '.join(_VERBS)}, got {verb!r}")
     if isinstance(keep, str) or not isinstance(keep, Iterable):
-        raise InvalidInputError(f"keep: expected a list of columns, got {keep!r}")
+        raise InvalidInputError(f"keep: expected a list of columns, such as ['id'], got {keep!r}")
     example = _example(like)
     missing = [name for name in keep if name not in example.columns]
     if missing:
@@ -104,9 +105,10 @@ def over_batches(
 
 @dataclass(frozen=True, eq=False)
 class BatchFunction:
-    """What `over_batches` made: a DataFrame, an Arrow record batch or an Arrow table goes in, and the same comes out.
+    """The function that `over_batches` returns: it takes a DataFrame, an Arrow record batch or an Arrow table and
+    returns the same type.
 
-    It pickles with its arguments alone; each process prepares what they ask for on the first call.
+    It pickles with its arguments only; each process prepares them on the first call.
     """
 
     verb: str
@@ -119,13 +121,13 @@ class BatchFunction:
 
     @cached_property
     def meta(self) -> pd.DataFrame:
-        """The columns and types of every answer, as a DataFrame without rows: what Dask asks for."""
+        """The columns and types of every result, as a DataFrame without rows, for Dask."""
         asked = self.like.drop(columns=list(self.aside))
         answer = _VERBS[self.verb].columns(asked, self.options)
         twice = [name for name in self.keep if name in answer]
         if twice:
             raise InvalidInputError(
-                f"keep: expected names that the answer does not have, got {twice[0]!r}; it has {list(answer)}"
+                f"keep: {twice[0]!r} is also a column of the result, {list(answer)}; rename it in the batch"
             )
         kept = {name: self.like[name].dtype for name in self.keep}
         types = {name: pd.Series(dtype=dtype) for name, dtype in (kept | answer).items()}
@@ -133,7 +135,7 @@ class BatchFunction:
 
     @cached_property
     def schema(self) -> Any:
-        """The same as an Arrow schema: what Spark and a Parquet file ask for."""
+        """The columns and types of every result as an Arrow schema, for Spark and Parquet files."""
         try:
             import pyarrow  # type: ignore[import-untyped]
         except ImportError:
@@ -141,7 +143,7 @@ class BatchFunction:
         return pyarrow.Schema.from_pandas(self.meta, preserve_index=False).remove_metadata()
 
     def __call__(self, batch: Any) -> Any:
-        """The answers to a batch, row by row, as what the batch is itself."""
+        """The results of a batch, row by row, in the type of the batch."""
         result = self.coded(_frame(batch))
         result = _VERBS[self.verb].spelled(result)
         types = self.meta.dtypes
@@ -153,7 +155,7 @@ class BatchFunction:
                 row = int(np.flatnonzero(own.isna())[0])
                 raise InvalidInputError(
                     f"column {name!r}: expected a value in every row, got {own.iloc[row]} in "
-                    f"{row_words(row, own.index)}; declare it as {own.dtype} where it may be missing"
+                    f"{row_words(row, own.index)}; declare it as {own.dtype} if it may be missing"
                 )
             del other[name]
         result = result.astype(other) if other else result
@@ -162,7 +164,7 @@ class BatchFunction:
         return type(batch).from_pandas(result, schema=self.schema, preserve_index=False)
 
     def coded(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The same of a DataFrame; but words that many rows share may be categories, which are sooner counted."""
+        """The same for a DataFrame; words that many rows share may be categories, which are faster to count."""
         frame = _checked(frame, self.like)
         if frame.index.empty:
             return self.meta.iloc[:0]
@@ -198,7 +200,7 @@ def _example(like: Any) -> pd.DataFrame:
 
 
 def _frame(batch: Any) -> pd.DataFrame:
-    """The batch as a DataFrame; whole numbers of which some are missing stay whole."""
+    """The batch as a DataFrame; columns of whole numbers with missing values stay whole."""
     if isinstance(batch, pd.DataFrame):
         return batch
     if not all(hasattr(batch, name) for name in ("schema", "num_rows", "to_pandas")):
@@ -210,7 +212,7 @@ def _frame(batch: Any) -> pd.DataFrame:
 
 
 def _checked(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
-    """The batch's columns that are asked for, in their order and types; whole numbers may stand for fractions."""
+    """The batch's declared columns, in their order and types; whole numbers are accepted as fractions."""
     missing = [name for name in like.columns if name not in frame.columns]
     if missing:
         raise InvalidInputError(
@@ -237,7 +239,7 @@ _MAY_LACK = {"whole numbers": "Int64", "yes or no": "boolean"}
 
 
 def _as_declared(own: pd.Series, dtype: Any) -> pd.Series:
-    """The column in its declared type, or, where values are missing, in one that can say so."""
+    """The column in its declared type or, with missing values, in a type that allows them."""
     gone = own.isna()
     known = own[~gone].infer_objects() if gone.any() else own
     came, expected = _kind(known.dtype), _kind(dtype)
@@ -279,7 +281,7 @@ def _kind(dtype: Any) -> str:
 
 @dataclass(frozen=True)
 class _Verb:
-    """The function, its answer's columns for a table like this, what a process prepares for it, and words for codes."""
+    """The function, its result's columns for a table, the preparation in a process, and words for codes."""
 
     function: Callable[..., Any]
     columns: Callable[[pd.DataFrame, Mapping[str, Any]], Columns]
