@@ -5,7 +5,7 @@
 
 For each table the paper's network is trained on one half of the rows with the paper's settings. The other half is new
 data, in two parts: on the first delta is chosen, the second is what comes afterwards. A retraining is one pass of
-`partial_fit` over a tenth of a part. Tables: $HOLDFAST_DATA, or shared/data beside the repository.
+`partial_fit` over a tenth of a part. Tables: $HOLDFAST_DATA, or shared/data next to the repository.
 """
 
 from __future__ import annotations
@@ -184,19 +184,21 @@ COLUMNS = (
 PREFACE = f"""# A calibrated delta, counted
 
 Written by `python bench/calibration.py --out docs/benchmarks-calibration.md`. For each table the paper's network (two
-hidden layers, its sizes, epochs and optimiser) learns from one half of the rows; the other half is new data. Delta is
-chosen on one part of the new data, *later rows* are the other part. A retraining is one pass of `partial_fit` over a
-tenth of a part. `delta_calibrated` is asked for a probability of {COVERAGE:g}.
+hidden layers, its sizes, epochs and optimiser) learns from one half of the rows; the other half is new data. Delta
+is chosen on one part of the new data; *later rows* are the other part. A retraining is one pass of `partial_fit`
+over a tenth of a part. The requested probability of `delta_calibrated` is {COVERAGE:g}.
 
 - *mean of 5* is the paper's way: about half of the retrainings lie beyond it.
-- *{REPEATED} draws* draw their rows from the same part again and again. The guarantee then speaks of further draws from
-  that part. It does not speak of later rows: retrainings on the same rows are more alike than those on new ones.
-- *with confidence {CONFIDENCE:g}*: not on average over histories, but {CONFIDENCE:.0%} of all histories cover as much.
+- *{REPEATED} draws* draw their rows from the same part again and again. The guarantee is then about further draws from
+  that part, not about later rows: retrainings on the same rows are more alike than retrainings on new rows.
+- *with confidence {CONFIDENCE:g}*: {CONFIDENCE:.0%} of all histories reach the requested coverage, instead of the
+average over histories.
 - *{DISJOINT} disjoint draws* (`retrain(..., disjoint=True)`) share no row with each other, so a retraining on later
-  rows is exchangeable with them, and the guarantee speaks of it.
+  rows is exchangeable with them, and the guarantee covers it.
 - *by layer* has a radius for each layer; *within all layers* counts a retraining if every layer is within its own.
 
-± is the standard error over the calibrations: by chance a share may miss its probability by this much."""
+± is the standard error over the calibrations: chance differences between a share and its probability are of this
+size."""
 
 
 def main() -> None:

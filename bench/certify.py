@@ -1,4 +1,4 @@
-"""How fast `certify` is, on public tables, beside a plain forward pass and beside one MILP per row.
+"""The speed of `certify` on public tables, compared with a plain forward pass and with one MILP per row.
 
     python bench/certify.py --quick                       a minute or two
     python bench/certify.py --out docs/benchmarks.md      everything
@@ -6,7 +6,7 @@
 For each network, delta and table, in one run and on one thread: the time per row of `network.logits`, of the interval
 bound, of `certify` (the public function, input checks included), and of the paper's mixed-integer program on a random
 sample of rows, whose verdicts are compared. Then one row at a time, as a service asks, the tail of the search, and
-`certified_radius`. `bench/cost.py` draws how the cost grows. Tables: $HOLDFAST_DATA, or shared/data beside the
+`certified_radius`. `bench/cost.py` draws how the cost grows. Tables: $HOLDFAST_DATA, or shared/data next to the
 repository.
 """
 
@@ -88,16 +88,16 @@ def _preface(arguments: argparse.Namespace, effort: Effort) -> str:
 # Benchmarks
 
 Written by `{shlex.join(["python", "bench/certify.py", *sys.argv[1:]])}` on 2 cores of a shared server, one thread.
-Ratios are between things measured in the same run, taking turns; times are CPU time, the best of up to {effort.rounds}
+Ratios compare measurements of the same run, taken in turns; times are CPU time, the best of up to {effort.rounds}
 turns.
 
 {training_in_words()} Rows: those labelled 1, the whole table ("all"), or what the network accepts
 today; for 3x64 a random sample of {effort.deep_rows:,}.
 
-The MILP is the paper's: two-sided rows and a binary for every hidden neuron, one constant M = 1000, built and solved
-for each row by HiGHS with its default tolerances on one thread, on a random sample of rows. One that reaches its limit
-of {arguments.milp_limit:g} s (by the clock) counts with the CPU time spent until then, and the ratio is marked ">=".
-`certify` has {arguments.time_limit:g} s of processor time for a whole table; what is open then is UNKNOWN, and no ratio
+The MILP is the paper's: two-sided rows, a binary for every hidden neuron, and one constant M = 1000. HiGHS builds and
+solves it for each row of a random sample, with default tolerances on one thread. A MILP that reaches its limit
+of {arguments.milp_limit:g} s (by the clock) counts with its CPU time until then, and the ratio is marked ">=".
+`certify` has {arguments.time_limit:g} s of processor time for a whole table; open rows are then UNKNOWN, and no ratio
 is given."""
 
 

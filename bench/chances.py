@@ -1,4 +1,4 @@
-"""Every stated chance, simulated: is each printed sentence true for the person who reads it?
+"""Every stated chance, simulated: each printed sentence is checked for the person who reads it.
 
     python bench/chances.py                                  # 2,000 runs of each world; took an hour on 2 busy cores
     python bench/chances.py --quick                          # 100 runs of each
@@ -7,8 +7,8 @@
 A world draws models, people and rows; a run of it calls the public functions and gets a sentence, or no answer. Models
 that no call has seen say how often the sentence fails. The sentence decides how it is judged:
 
-    "... counted as kept"                 over all runs; a run without an answer fails nothing
-    "if at least every second ... ends"   over the runs with an answer, where these are at least every second
+    "... counts as kept"                  over all runs; a run without an answer fails nothing
+    "if they are at least every second"   over the runs with an answer, where these are at least every second
     neither                               over the runs with an answer, however rare
 
 A sentence is violated if it fails more often than it says by more than three standard errors; then the exit code is 1.
@@ -88,7 +88,7 @@ SAID: list[tuple[str, str, Callable[..., float]]] = [
     (r"with ([\d.]+)% (?:it|the model) moves by up to", "drift", lambda p: 1 - float(p) / 100),
     (r"are expected to be, with ([\d.]+)%", "share", lambda p: 1 - float(p) / 100),
 ]
-GIVEN = rf"given a setting, (?:at most {SHARE}|with probability at least ([\d.]+)), if at least every second"
+GIVEN = rf"(?:it is at most {SHARE}|the probability is at least ([\d.]+)), if they are at least every second"
 
 
 def share(words: str) -> float:
@@ -98,7 +98,7 @@ def share(words: str) -> float:
 
 def claims(sentence: str) -> list[Claim]:
     """What a sentence says, read literally."""
-    over = "all" if re.search("counted as ke(pt|eping)", sentence) else "answered"
+    over = "all" if re.search("count(?:s|ed) as ke(pt|eping)", sentence) else "answered"
     found = []
     for pattern, about, allowed in SAID:
         said = re.search(pattern, sentence)
@@ -117,7 +117,7 @@ def claims(sentence: str) -> list[Claim]:
 
 @dataclass(frozen=True)
 class Judged:
-    """One claim, held against the runs of a world."""
+    """One claim, judged on the runs of a world."""
 
     claim: Claim
     runs: int
@@ -278,7 +278,7 @@ def refit(steps: np.ndarray) -> Any:
 
 
 def leaf_steps(rng: Rng, n: int, moving: float = 1.0, spread: float = 0.1) -> np.ndarray:
-    """Steps of each leaf in each refit; those of the last third are zero but for a share of the refits."""
+    """Steps of each leaf in each refit; those of the last third are zero except in a share of the refits."""
     leaves = int(forest().forest.leaves.sum())
     steps = rng.normal(size=(n, leaves)) * spread
     steps[:, -leaves // 3 :] *= rng.random((n, 1)) < moving

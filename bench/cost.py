@@ -3,7 +3,8 @@
     python bench/cost.py                                 docs/images/cost.png
     python bench/cost.py --rows 200 --out cost.png       quicker, elsewhere
 
-Networks for the heloc table, trained as in `bench/certify.py`; CPU time a row on one thread, beside a plain forward
+Networks for the heloc table, trained as in `bench/certify.py`; CPU time a row on one thread, with that of a plain
+forward
 pass. Each panel varies one thing and leaves the others: 1,000 rows, two hidden layers of 20, delta 0.01. Where the
 number of features varies, weights and rows are random.
 """
@@ -72,7 +73,7 @@ def measure(setting: Setting, data: Path, store: Path, limit: float) -> Cost:
 
 
 def random_case(setting: Setting) -> tuple[hf.Network, np.ndarray]:
-    """A network that nobody trained, for a number of columns that no table has."""
+    """An untrained network, for a number of columns that no table has."""
     assert setting.features is not None
     rng, sizes = np.random.default_rng(5), (setting.features, *setting.hidden, 1)
     weights = [

@@ -55,7 +55,7 @@ def _many(points: Floats, n: int) -> Floats:
 
 
 def passes(network: hf.Network, points: Floats, device: str) -> None:
-    """The interval bound beside a forward pass, both on the device."""
+    """The interval bound and a forward pass, both on the device."""
     engine = Engine(network, hf.PlausibleChanges(0.02), device)
     prepared = engine.prepared(TARGET)
     there = engine.convert(points)

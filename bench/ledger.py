@@ -3,7 +3,7 @@
     python bench/ledger.py --out docs/benchmarks-ledger.md
 
 The promises are rows of the heloc table, sampled until there are enough. Seconds are CPU seconds, user and system, of a
-process forked for each step, beside those of a plain forward pass over the same points; the peak of its memory is what
+process forked for each step, next to those of a plain forward pass over the same points; the peak of its memory is what
 the operating system counted for it. The kills are of real processes, by SIGKILL, at random moments. A forged file is a
 small ledger, with erasures in it, in which one thing was changed by someone who knows how it is built.
 """

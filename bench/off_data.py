@@ -4,7 +4,7 @@
     python bench/off_data.py --quick    heloc alone
 
 Each answer is proven for the same delta, then put to networks of other architectures trained on the same rows. Tables:
-$HOLDFAST_DATA, or shared/data beside the repository.
+$HOLDFAST_DATA, or shared/data next to the repository.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the paper prints for its neural networks, to put beside what is measured here: the package's own copy.
+"""The paper's figures for its neural networks, to compare with ours: the package's own copy.
 
 The methods that take a delta at delta_val, for which the paper prints 0.02 on all four tables.
 """

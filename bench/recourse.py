@@ -5,7 +5,7 @@
 
 For each table a network with two hidden layers of the paper's size, twenty rejected inputs and two deltas; what may
 change is what CARLA and the paper allow. Seconds are CPU seconds of this one process, one thread. A row is Δ-valid if
-`certify` proves it after the generator is done. Tables: $HOLDFAST_DATA, or shared/data beside the repository.
+`certify` proves it after the generator is done. Tables: $HOLDFAST_DATA, or shared/data next to the repository.
 """
 
 from __future__ import annotations
@@ -133,24 +133,25 @@ PREFACE = """# Recourse, measured
 
 Written by `python bench/recourse.py --out docs/benchmarks-recourse.md` on 2 cores of a shared server, one thread; CPU
 seconds. Twenty rejected people of each table, networks of the paper's size, every method on the same feature space.
-"Above Closest" compares robust answers only, row by row. [Which method should I use](methods.md) says what each does.
+"Above Closest" compares robust advice only, row by row. [Which method should I use](methods.md) describes each
+method.
 
 The last four columns are the paper's figures for its neural networks, at its delta_val of 0.02. Read them with care:
 
-- Other networks. The paper's are not published, and these are trained here. How many plain answers happen to be
-  Δ-valid depends on how steep the network is: compare the order of the methods, not the digits.
-- Other machines, and other solvers. "Times faster" is the paper's seconds over ours for twenty inputs, theirs on
-  their machine. Ours include reading the tables, rounding to the caller's units, checking the constraints and
-  certifying each answer, which is most of what NNCE takes. MCE and MCE-R solve with HiGHS here, with Gurobi there;
-  where it says less than 1, the paper's is the faster one.
-- Other constraints. Here every answer is a row that the table could hold: whole numbers are whole, categories are one
-  of each, and what CARLA calls immutable stays. That makes some answers more expensive.
-- Other settings. RBR, ROAR, ST-CE and PROTO have several, of which the paper prints none; these are the defaults of
-  holdfast. Those of RBR (sigma and the two epsilons, of eight tried) and of ST-CE (tau, of three) were chosen with
-  these very people and the paper's figures in view, so that their closeness to it is no independent evidence. ROAR
-  follows the tangent of the network at each step here, not one linear model fitted around the person, and costs much
+- Other networks. The paper's are not published, and these are trained here. The share of plain advice that
+  is Δ-valid depends on the steepness of the network: compare the order of the methods, not the digits.
+- Other machines, and other solvers. "Times faster" is the paper's seconds (on their machine) over ours, for
+  twenty inputs. Ours include reading the tables, rounding to the caller's units, checking the constraints and
+  certifying the advice, which is most of the time of NNCE. MCE and MCE-R solve with HiGHS here, with Gurobi there.
+  Below 1, the paper's is faster.
+- Other constraints. Here all advice is a possible row of the table: whole numbers are whole, each category is one of
+  the table's, and CARLA's immutable columns stay. That makes some advice more expensive.
+- Other settings. RBR, ROAR, ST-CE and PROTO have several, and the paper prints none; these are the defaults of
+  holdfast. The settings of RBR (sigma and the two epsilons, of eight tried) and of ST-CE (tau, of three) were chosen
+  with these people and the paper's figures in view, so their closeness to the paper is not independent evidence. Our
+  ROAR follows the tangent of the network at each step, not one linear model fitted around the person, and costs much
   less.
-- gmc: the paper's rows of class 0 are there three times over, ours once."""
+- gmc: the paper has each row of class 0 three times, we have it once."""
 
 
 def main() -> None:
@@ -185,7 +186,7 @@ def main() -> None:
                 compared, worse = never_above(found, closest)
                 speed = np.median(by_name["MCE-R"].seconds) / np.median(closest.seconds)
                 notes.append(
-                    f"{name}, delta {delta:g}: Closest more expensive than another robust answer on {worse} of "
+                    f"{name}, delta {delta:g}: Closest costs more than other robust advice on {worse} of "
                     f"{compared} rows; MCE-R takes {speed:.1f} times as long (medians)"
                 )
                 console.print(notes[-1])

@@ -5,7 +5,7 @@
 
 For each table, kind of model and way to retrain: promises of `RNCE` at every setting of `PlausibleShift`, and which of
 them each retrained model keeps, are measured once and kept under out/risk. Then some of the models calibrate and the
-others are counted, again and again. Tables: $HOLDFAST_DATA, or shared/data beside the repository.
+others are counted, again and again. Tables: $HOLDFAST_DATA, or shared/data next to the repository.
 """
 
 from __future__ import annotations
@@ -232,23 +232,24 @@ def _mean(values: Floats) -> str:
 
 PREFACE = f"""# Risk control, counted
 
-Written by `python bench/risk.py --out docs/benchmarks-risk.md`. `risk_calibrated` is asked for promises of which the
-next model breaks at most {BROKEN:.0%}, on average, and then with probability {PROBABILITY:g}, on {CALIBRATING} of the
-retrained models. The others are the next ones: they have had no part in choosing the margin.
+Written by `python bench/risk.py --out docs/benchmarks-risk.md`. `risk_calibrated` finds a margin
+at which the next model breaks at most {BROKEN:.0%} of the promises: first on average, then with probability
+{PROBABILITY:g}. It uses {CALIBRATING} of the retrained models. The others are the next models; they have no part in
+the choice of the margin.
 
 - *Models*: scikit-learn networks (two hidden layers of 16) on the encoded table, XGBoost (60 trees of depth 3) on the
   raw one; up to {ROWS:,} rows to learn from. Up to {PEOPLE} rejected people who are not among these rows.
-- *From scratch*: a bootstrap of the rows and a new seed. *Fine-tuned*: today's model goes on, networks with five passes
-  of `partial_fit` and trees with 30 more rounds, on a fifth of as many new rows, another draw for each.
-- *Nearest row*: what `NNCE` promises, the nearest row that today's model accepts, without control.
+- *From scratch*: a bootstrap of the rows and a new seed. *Fine-tuned*: networks get five
+  passes of `partial_fit`, trees 30 more rounds, on new rows (a fifth as many), with a separate draw for each model.
+- *Nearest row*: the promise of `NNCE`, which is the nearest row that today's model accepts, without control.
 - *Broken*: the share of promises that the next models break; at most {BROKEN:.0%} was asked for. *Models over*: the
   share of models that break more than {BROKEN:.0%}; with a probability (*p*) at most {1 - PROBABILITY:.0%} was asked
   for.
-- *Cost*: relative to the nearest row of the same people. *Coverage*: of the people with a nearest row, those whom the
-  margin leaves some advice. Means over the splits.
-- *Promised*: the share of splits in which a margin passes. In the others nothing is promised, and the result says so;
-  they are not in its means. What is guaranteed counts them as splits in which nothing is broken: where few
-  pass, those that do were lucky, and break more."""
+- *Cost*: relative to the nearest row of the same people. *Coverage*: the share of the people with a
+  nearest row who still have advice at the margin. Means over the splits.
+- *Promised*: the share of splits in which a margin passes. The other splits make no promise, and the result says so.
+  The other columns leave them out, but the guarantee counts them as splits without broken promises. If few splits
+  pass, these are lucky ones, and they break more."""
 
 
 def measure(actionability: str, tables: list[str], coverage: float, n: int, kept: Path) -> Table:

@@ -94,7 +94,7 @@ class Bench:
         return frame
 
     def blocks(self, rows: int) -> Iterator[pd.DataFrame]:
-        """So many rows."""
+        """Blocks with `rows` rows in all."""
         for number, start in enumerate(range(0, rows, BLOCK)):
             yield self.block(number, min(BLOCK, rows - start))
 
@@ -123,7 +123,8 @@ class Bench:
         )  # fmt: skip
 
     def verbs(self) -> Iterator[tuple[str, pd.DataFrame, Callable[[], list[float]]]]:
-        """certify, RNCE and Closest, each with its rows and what works through them; whatever is read once is read.
+        """certify, RNCE and Closest, each with its rows and what works through them; everything that is read once
+        is read.
 
         What works through them says the processor time of every batch.
         """
@@ -175,7 +176,7 @@ def child(command: list[str]) -> tuple[float, float, float]:
 
 
 def file(bench: Bench) -> None:
-    """A file through the command line at a quarter, a half and all of the rows, beside the call in memory.
+    """A file through the command line at a quarter, a half and all of the rows, and the call in memory.
 
     The call in memory runs before and after each run on a file, which has just been read once, so that it comes from
     the system's cache. What is printed are medians, and of the share the least and the greatest.
@@ -358,7 +359,7 @@ def compare(bench: Bench, ours: pd.DataFrame, theirs: pd.DataFrame, what: str) -
 
 
 def digits(value: float, count: int) -> str:
-    """So many digits of a number, and no exponent."""
+    """A number with `count` digits, without an exponent."""
     return f"{float(f'{value:.{count}g}'):,.12g}"
 
 
@@ -413,7 +414,7 @@ def by_stage(stack: list[tuple[str, str]]) -> str:
 
 
 def by_room(stack: list[tuple[str, str]]) -> str:
-    """The room of whoever is at work; numpy and HiGHS work for the room that called them."""
+    """The room at work; numpy and HiGHS count for the room that called them."""
     rooms = (room.replace("bounds", "verify") for room, _ in stack)
     return next((ROOMS[room] for room in rooms if room in ROOMS), "the table, in and out")
 
@@ -504,7 +505,7 @@ def kept(bench: Bench, **new: Any) -> dict[str, Any]:
 
 
 def picture(bench: Bench) -> None:
-    """Core-hours for so many rows, and how two workers share the work: what `rates` and `workers` measured."""
+    """Core-hours by number of rows, and the speed of two workers, as `rates` and `workers` measured them."""
     from matplotlib.figure import Figure
 
     known = kept(bench)

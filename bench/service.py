@@ -138,7 +138,7 @@ def asked(person: dict[str, Any], **more: Any) -> bytes:
 def load(
     port: int, path: str, people: list[dict[str, Any]], clients: int, seconds: float
 ) -> dict[str, Any]:
-    """So many clients that ask one question after the other: how many were answered, and how long each took."""
+    """Clients that ask one question after the other: the number of answers, and the time of each."""
     times: list[float] = []
     statuses: Counter[int] = Counter()
     bodies = itertools.cycle([asked(person) for person in people])
@@ -317,7 +317,7 @@ def nonsense(rng: random.Random, person: dict[str, Any]) -> tuple[str, bytes]:
 def malformed(
     port: int, people: list[dict[str, Any]], count: int, slow: int = 8
 ) -> tuple[Counter[tuple[str, int]], list[str]]:
-    """So many malformed requests, of which some stop half way: how each kind was answered; and what must not be."""
+    """Send malformed requests, some of which stop half way: the answers to each kind, and wrong ones."""
     rng, answers, wrong = random.Random(0), Counter[tuple[str, int]](), list[str]()
 
     async def one(connection: Connection, how: str, request: bytes) -> None:
@@ -458,10 +458,9 @@ def report(
         "## Malformed requests",
         "",
         text(
-            f"{sum(answers.values()):,} requests that are wrong somewhere; {failed} were answered with 500. A "
-            "status of 0 is a connection that the server closed on what is no HTTP; 200 is a request that turned out "
-            "to be fine, such as one with another number in it; 503 an audit while another was under way, or "
-            "of a ledger without promises."
+            f"{failed} of {sum(answers.values()):,} malformed requests got the status 500. Status 0: the server closed "
+            "a connection that is not HTTP. Status 200: the request is valid after all, for example with another "
+            "number. Status 503: an audit during another audit, or of a ledger without promises."
         ),
         "",
         "| what is wrong | answers |",
@@ -477,9 +476,9 @@ def report(
         text(
             "Eight clients ask `/explain` of a service that writes to a ledger; it is killed with SIGKILL "
             f"{fate['kills']} times at random moments and started again. {fate['promised']:,} promises were answered, "
-            f"{fate['recorded']:,} are in the ledger, whose chain is intact; of those that were answered "
-            f"{fate['lost']} are lost and {fate['different']} differ. What was recorded and not answered is what a "
-            "kill cut off in between; asked again the same day, it is not recorded twice."
+            f"and {fate['recorded']:,} are in the ledger, whose chain is intact. Of the answered promises "
+            f"{fate['lost']} are lost and {fate['different']} differ. A kill can cut off the answer after a promise is "
+            "recorded; if the client repeats the request on the same day, the promise is not recorded twice."
         ),
         "",
     ]

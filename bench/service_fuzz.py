@@ -32,7 +32,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def fuzzed(folder: Path, schemathesis: Path, people: list[dict[str, Any]], count: int) -> int:
-    """Ask until so many requests are answered; how many promises the ledger has."""
+    """Ask until enough requests are answered; the number of promises in the ledger."""
     seed = 0
     options = ["--ledger", "fuzz.ledger", "--max-seconds", str(SECONDS)]
     for role, option in (("advise", "--token-file"), ("audit", "--audit-token-file")):

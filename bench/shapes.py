@@ -3,8 +3,8 @@
     python bench/shapes.py --quick                          two tables, one model each
     python bench/shapes.py --out docs/benchmarks-shapes.md  everything
 
-A network is fine-tuned, a logistic regression is fitted anew; each set is made as large as it takes to hold the next
-model with probability 0.9, by the same rule. Tables: $HOLDFAST_DATA, or shared/data beside the repository.
+A network is fine-tuned, a logistic regression retrained from scratch; each set is just large enough to contain the
+next model with probability 0.9, by the same rule. Tables: $HOLDFAST_DATA, or shared/data next to the repository.
 """
 
 from __future__ import annotations
@@ -129,13 +129,13 @@ def lines(name: str, found: list[dict[str, Measured]]) -> Iterator[list[str]]:
 
 PREFACE = f"""# The shape of the set, counted
 
-Written by `python bench/shapes.py --out docs/benchmarks-shapes.md`. A promise holds for every model in a set around
-today's. The set is made as large as it takes to hold the next model with probability {COVERAGE:g}: the same rule for
-every shape (`delta_calibrated` on {REPEATED} models; {HELD_OUT} more are counted). What a shape is worth is how many of
-the rows that today's model accepts can be promised something under it.
+Written by `python bench/shapes.py --out docs/benchmarks-shapes.md`. A promise covers every model in a set around
+today's. The size of the set is such that it contains the next model with probability {COVERAGE:g}, by the same rule for
+every shape (`delta_calibrated` on {REPEATED} models; {HELD_OUT} more are counted). A shape is better if more of the
+rows that today's model accepts are robust under it.
 
-- *Refitted*: logistic regressions, each on {FITTED:,} rows drawn from the table (fewer where it is small). The
-  *ellipsoid* is `Ellipsoid.of(model, X)`, the curvature of the loss, its radius one of the `Ellipsoid.distance` ranked.
+- *From scratch*: logistic regressions, each on {FITTED:,} rows drawn from the table (fewer if it is small). The
+  *ellipsoid* is `Ellipsoid.of(model, X)`, the curvature of the loss; its radius is the ranked `Ellipsoid.distance`.
 - *Fine-tuned*: the paper's networks, one pass of `partial_fit` over a tenth of the new rows.
 
 Models of a table are drawn from the same rows, so the probability is about further draws from them. ± is the standard
@@ -158,7 +158,7 @@ def main() -> None:
             print(name, f"{time.process_time() - began:.0f} CPU s", flush=True)
     note = f"Up to {ROWS:,} accepted rows. {time.process_time() - began:.0f} CPU seconds, holdfast {hf.__version__}."
     tables = [
-        Table("Logistic regressions, refitted", COLUMNS, anew, note),
+        Table("Logistic regressions, retrained from scratch", COLUMNS, anew, note),
         Table("Networks, fine-tuned", COLUMNS, tuned, note),
     ]
     publish(tables, PREFACE, options.out)

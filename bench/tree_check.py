@@ -5,10 +5,10 @@
 
 Problems of the search alone (tests/tree_problems.py): every choice of small random ones is tried. Worlds
 (tests/tree_grids.py): library, columns, classes, space and Δ drawn at random; every admissible row is judged by the
-library's own `predict` (today's trees) or by `certify` (Δ), and the cheapest of them held against what `MCE` and
-`Closest` say: their answers, "proven: none exists", and lower bounds under tiny time limits; once as they are, and once
-without the first answers that they begin with, so that bounds alone lead there. Regions are checked with rows inside
-the box, at its ends too, under today's trees, `certify`, and ensembles drawn from Δ.
+library's own `predict` (today's trees) or by `certify` (Δ), and the cheapest of them compared with the results of
+`MCE` and `Closest`: their advice, "proven: none exists", and lower bounds under tiny time limits; once as they
+are, and once without the first answers that they begin with, so that bounds alone lead there. Regions are
+checked with rows inside the box, at its ends too, under today's trees, `certify`, and ensembles drawn from Δ.
 """
 
 from __future__ import annotations

@@ -83,10 +83,10 @@ def passes(rows: int, repeats: int) -> Table:
         run = subprocess.run(command, capture_output=True, text=True, check=True)
         lines.append(run.stdout.strip().split("|"))
     note = (
-        "Passes: processor seconds of `certify` by those of the library's own prediction of the same rows in "
-        "one thread, both the best of several, in turns. Aimed at: 2 with leaf radii alone, 8 with thresholds "
-        "that move by a hundredth of their column's standard deviation. Peak: what a process that certifies "
-        "has at most above what it had with the rows and the model in memory."
+        "Passes: processor seconds of `certify` over those of the library's own prediction of the same rows in "
+        "one thread, both the best of several, in turns. The aims are 2 for leaf radii alone, and 8 for thresholds "
+        "that move by a hundredth of their column's standard deviation. Peak: the additional memory of a process "
+        "that certifies, with rows and model already in memory."
     )
     columns = [
         "table, library, trees x depth",
@@ -135,8 +135,8 @@ def nearest(people: int) -> Table:
             ]
         )  # fmt: skip
     note = (
-        "Everything that `explain` does, the model read and every answer certified included. Aimed at: 2 s "
-        "for 1,000 people."
+        "The whole of `explain`, with reading the model and certifying all advice. The aim is 2 s for "
+        "1,000 people."
     )
     columns = [
         "table, library, trees x depth",

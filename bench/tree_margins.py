@@ -225,8 +225,8 @@ def verdicts(ensembles: int, samples: int) -> Table:
     drawn, files, false = (sum(counts[i] for counts in every) for i in (3, 4, 5))
     note = (
         "Changes drawn at random: a radius for each leaf, thresholds, up to two trees dropped, a shift; on "
-        "the tables scaled so that half of the rows hold. A robust row that any sampled ensemble flips, or a "
-        "witness that does not flip its row where the library loads it from its file, is false. Together "
+        "the tables scaled so that half of the rows are robust. A robust row is false if any sampled ensemble "
+        "flips it; a witness is false if it does not flip its row after the library loads it from its file. Together "
         f"{drawn:,} sampled ensembles and {files:,} witnesses from files, {false} false."
     )
     columns = [

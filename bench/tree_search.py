@@ -1,4 +1,4 @@
-"""The cheapest row for trees beside treecf, the package for counterfactuals of trees with an exact search.
+"""The cheapest row for trees, compared with treecf, the package for counterfactuals of trees with an exact search.
 
 A part of bench/trees.py: `python bench/trees.py search`.
 """
@@ -172,11 +172,11 @@ def compared(rows: int, seconds: float) -> Table:
         )  # fmt: skip
     note = (
         f"XGBoost on heloc without its filled rows and leaking columns (18 columns); {rows} people, "
-        f"{seconds:g} s each. Median processor seconds of one person's search, and how many are proven: "
-        "optimal, or none exists. Both search the cheapest row with class 1 of today's model, cost the sum of "
-        "changes as shares of the ranges; ours again under leaf radii, a tenth of how far leaves move between "
-        "bootstrap samples. *Dearer*: ours against treecf's, where both are proven. What is read from a model "
-        "once is left out on both sides. treecf's limit is wall time."
+        f"{seconds:g} s each. Median processor seconds of one person's search, and the number of proven results: "
+        "optimal, or proven that none exists. Both search the cheapest row with class 1 of today's model; the cost is "
+        "the sum of changes as shares of the ranges. Ours also runs under leaf radii, a tenth of the moves of leaves "
+        "between bootstrap samples. *Dearer*: ours against treecf's, if both are proven. Reading a model once is left "
+        "out on both sides. treecf's limit is wall time."
     )
     columns = [
         "trees x depth",

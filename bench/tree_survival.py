@@ -1,4 +1,4 @@
-"""Promises of trees under models that were really refitted, refreshed, boosted on or trained anew: what was kept."""
+"""Promises of trees, kept or broken by models that were really refitted, refreshed, extended or retrained."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Promise:
 
 
 def later(model: Any, way: str, here: World, seed: int) -> Any:
-    """Models of tomorrow: on a quarter of the new rows, or on three quarters of all rows, drawn anew for each."""
+    """Models of tomorrow: on a quarter of the new rows, or on three quarters of all rows, with a separate draw for
+    each."""
     X, y = here.part(slice(OLD))
     X_new, y_new = here.part(slice(OLD, OLD + NEW))
     both, labels = pd.concat([X, X_new], ignore_index=True), np.append(y, y_new)
@@ -117,14 +118,14 @@ def survival(quick: bool) -> Table:
     if not quick:
         _draw(found)
     note = (
-        f"{TREES} trees of depth {DEPTH} on {OLD:,} rows; {NEW:,} rows came since. {MODELS} models calibrate, "
+        f"{TREES} trees of depth {DEPTH} on {OLD:,} rows; {NEW:,} rows are new. {MODELS} models calibrate; "
         f"{MODELS} others, made alike, are counted, on promises to {PEOPLE} people. Refits and training from "
-        "scratch see three quarters of all rows, more rounds and a refresh on new rows a quarter of the new "
-        "ones, another draw for each model. *Leaf radii*: `delta_calibrated` and `RNCE`; a model inside the "
-        "radii keeps every promise, for certain. *Risk*: `risk_calibrated`, a chance. *Kept*: of promises "
-        "under the models that are counted. *Cost*: by that of the nearest accepted row for the same people. "
-        "*Answered*: of those who have a nearest row.\n\n![Promises kept by tomorrow's models, for each way "
-        "to retrain, table and kind of promise](images/trees-survival.png)"
+        "scratch use three quarters of all rows; more rounds, and a refresh on new rows, use a quarter of the new "
+        "rows, with a separate draw for each model. *Leaf radii*: `delta_calibrated` and `RNCE`; it is proven that "
+        "a model inside the radii keeps every promise. *Risk*: `risk_calibrated`, a chance. *Kept*: the share of "
+        "promises that the counted models keep. *Cost*: relative to the nearest accepted row of the same people. "
+        "*Answered*: the share of people with advice, among people with a nearest row.\n\n![Promises kept by "
+        "tomorrow's models, for each way to retrain, table and kind of promise](images/trees-survival.png)"
     )
     columns = ["table, library, retrained", "promise", "said", "kept", "cost", "answered"]
     return Table("Promises under models that were really retrained", columns, lines, note)

@@ -1,11 +1,11 @@
-"""Trees in figures: margins, verdicts, what certify costs, searches beside treecf, and promises under real refits.
+"""Trees in figures: margins, verdicts, what certify costs, searches and treecf's, promises under refits.
 
     python bench/trees.py margins verdicts survival          counts, on any machine; about 25, 25 and 10 minutes
     python bench/trees.py certify search rnce                times, on a quiet machine; about 5, 10 and 1 minutes
     python bench/trees.py --out docs/benchmarks-trees.md     writes the page, from what was counted and timed last
     python bench/trees.py --quick margins verdicts certify   a minute each
 
-Every part leaves its table under out/trees. Processor time, one thread. Tables: $HOLDFAST_DATA, or shared/data beside
+Every part leaves its table under out/trees. Processor time, one thread. Tables: $HOLDFAST_DATA, or shared/data next to
 the repository. `search` needs treecf 0.3.2 (pip install treecf).
 """
 
@@ -70,9 +70,9 @@ PARTS: dict[str, Callable[[bool], Table]] = {
 }
 PREFACE = """# Boosted trees in figures
 
-Written by `python bench/trees.py --out docs/benchmarks-trees.md` from what its parts counted and timed, one thread on a
-shared server, in processor time: `python bench/trees.py {parts}`. XGBoost {xgboost}, LightGBM {lightgbm}.
-[The guide](guides/trees.md) says what these words mean."""
+Written by `python bench/trees.py --out docs/benchmarks-trees.md` from the results of its parts, in processor time of
+one thread on a shared server: `python bench/trees.py {parts}`. XGBoost {xgboost}, LightGBM {lightgbm}.
+[The guide](guides/trees.md) explains the words."""
 
 
 def main() -> None:

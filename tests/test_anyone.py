@@ -478,13 +478,14 @@ def test_retrained_models_of_other_classes_or_columns() -> None:
     y = np.array(["no", "yes"])[w.model.predict(w.table)]
     other = RandomForestClassifier(5).fit(w.table, y)
     with pytest.raises(
-        InvalidInputError, match=r"expected models that know the class 1, got \['no', 'yes'\]"
+        InvalidInputError,
+        match=r"expected models with the class 1, got the classes \['no', 'yes'\]",
     ):
         metrics.validity_retrained(result, [other])
     more = RandomForestClassifier(5).fit(w.table.assign(extra=0.0), w.model.predict(w.table))
     with pytest.raises(InvalidInputError, match="expected the model's column 'extra'"):
         metrics.validity_retrained(result, [more])
-    with pytest.raises(InvalidInputError, match="models: expected the classes"):
+    with pytest.raises(InvalidInputError, match="models: expected today's classes"):
         hf.explain(w.model, denied, target=1, changes=hf.EnsembleShift([other], 0.1), generator=hf.NNCE(w.table),
                    space=w.space)  # fmt: skip
     mixed = world("pipeline")

@@ -196,13 +196,13 @@ def test_bad_norm(norm: object, came: str):
         lambda: hf.parameter_distance(NETWORK, NETWORK, norm=norm),
         lambda: hf.certified_radius(NETWORK, POINTS, "a", norm=norm),
     ):
-        with pytest.raises(hf.HoldfastError, match=r"expected a norm p >= 1") as error:
+        with pytest.raises(hf.HoldfastError, match=r"norm: expected p >= 1") as error:
             call()
         _assert_says(error, [re.escape(came)])
 
 
 def test_norm_zero_says_why():
-    with pytest.raises(hf.HoldfastError, match="does not bound how far"):
+    with pytest.raises(hf.HoldfastError, match="does not bound their moves"):
         hf.PlausibleChanges(0.1, norm=0)
 
 

@@ -629,11 +629,11 @@ BAD = {
     "not a history": (lambda: delta_calibrated(MODEL), "history: expected a sequence"),
     "layers of numbers": (
         lambda: delta_calibrated([1.0] * 20, shape="layer"),
-        "history: expected models, or",
+        "history: shape='layer' needs models, or",
     ),
     "parameters of numbers": (
         lambda: delta_calibrated([[1.0]] * 20, coverage=0.5, shape="parameter"),
-        "history: expected models, for the shape 'parameter', got a distance",
+        "history: shape='parameter' needs models, got one distance",
     ),
     "shape": (
         lambda: delta_calibrated([1.0], shape="round"),
@@ -641,7 +641,7 @@ BAD = {
     ),
     "shape and norm": (
         lambda: delta_calibrated([MODEL, MODEL], shape="parameter", norm=2),
-        "shape: expected .* in the norm inf, got 'parameter' in the norm 2",
+        "shape: expected .* with norm=inf, got 'parameter' with norm=2",
     ),
     "too few for a shape": (
         lambda: delta_calibrated([MODEL] * 10, coverage=0.9, shape="parameter"),
@@ -657,7 +657,7 @@ BAD = {
     ),
     "a model alone": (
         lambda: delta_validation(MODEL, X, retrained=MODEL),
-        "retrained: expected several models",
+        "retrained: expected a list of models",
     ),
     "required": (
         lambda: delta_validation(MODEL, X, retrained=[MODEL], required=0),
@@ -681,7 +681,7 @@ BAD = {
     ),
     "nobody": (
         lambda: delta_validation(MODEL, X[MODEL.predict(X) == 1], retrained=[MODEL]),
-        "X_validation: expected people whom the model does not give 1",
+        "X_validation: the model gives everyone 1 already",
     ),
 }
 
@@ -696,5 +696,5 @@ def test_bad_input_is_named(name):
 def test_a_model_that_retraining_leaves_alone_has_no_changes():
     found = delta_incremental(MODEL, X, Y, retrain=lambda model, X, y, seed: model)
     assert float(found) == 0.0
-    with pytest.raises(InvalidInputError, match="expected retraining to move the model"):
+    with pytest.raises(InvalidInputError, match="retraining did not move the model"):
         _ = found.changes

@@ -177,15 +177,15 @@ BAD = {
     ),
     "norm": (
         lambda: hf.PlausibleChanges(WEIGHTS, 2, BIASES),
-        "expected norm=inf.*got norm=2, biases=radii",
+        "needs norm=inf.*got norm=2, biases=radii",
     ),
     "biases alone": (
         lambda: hf.PlausibleChanges(0.1, biases=BIASES),
-        "biases: expected True or False",
+        "biases: radii for biases need",
     ),
     "biases beside layers": (
         lambda: hf.PlausibleChanges((0.1, 0.1), biases=BIASES),
-        "biases: expected True or False",
+        "biases: radii for biases need",
     ),
     "biases by name": (
         lambda: hf.PlausibleChanges(0.1, biases="no"),

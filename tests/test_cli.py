@@ -212,7 +212,7 @@ BAD = {
     "unknown target": ([*PLAIN, *KEYS], {"target": "7"}, "expected one of [0, 1]"),
     "delta is zero": (["--delta", "0", *KEYS], {}, "expected delta > 0"),
     "delta is nan": (["--delta", "nan", *KEYS], {}, "got nan"),
-    "norm is zero": ([*PLAIN, "--norm", "0", *KEYS], {}, "norm p >= 1"),
+    "norm is zero": ([*PLAIN, "--norm", "0", *KEYS], {}, "norm: expected p >= 1"),
     "two radii, three layers": ([*PLAIN, *PLAIN, *KEYS], {}, "3 layers, got 2"),
     "negative time limit": ([*PLAIN, "--time-limit", "-1", *KEYS], {}, "-1"),
     "unknown method": ([*PLAIN, "--method", "guess", *KEYS], {}, "guess"),

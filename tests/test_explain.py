@@ -282,7 +282,7 @@ def test_a_pipeline_without_a_space_says_what_to_do(pipeline):
 def test_a_space_that_encodes_otherwise_than_the_pipeline_is_refused(pipeline):
     model, people = pipeline
     with pytest.raises(
-        InvalidInputError, match="encode rows as the model's own preprocessing"
+        InvalidInputError, match="encodes rows differently from the model's own preprocessing"
     ) as error:
         explain(
             model,
@@ -304,7 +304,8 @@ def test_a_classifier_cut_out_of_a_pipeline_is_refused_with_another_space(pipeli
         lambda: RNCE(people).prepare(model[-1], space=other, **arguments),
     ):
         with pytest.raises(
-            InvalidInputError, match=r"last step of, .*FeatureSpace\.from_pipeline\(pipeline, X\)"
+            InvalidInputError,
+            match=r"that ends in this classifier; .*FeatureSpace\.from_pipeline\(pipeline, X\)",
         ):
             call()
     own = hf.FeatureSpace.from_pipeline(model, people)
@@ -318,7 +319,7 @@ def test_a_classifier_cut_out_of_a_pipeline_fitted_on_arrays_is_held_against_it_
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(people.to_numpy(), accepted)
     own = hf.FeatureSpace.from_pipeline(model, people)
     assert len(hf.certify(model[-1], people, 1, DELTA, space=own)) == len(people)
-    with pytest.raises(InvalidInputError, match="last step of"):
+    with pytest.raises(InvalidInputError, match="that ends in this classifier"):
         hf.certify(model[-1], people, 1, DELTA, space=hf.FeatureSpace.from_frame(people))
 
 
@@ -339,7 +340,7 @@ def test_a_classifier_is_looked_at_again_once_a_pipeline_has_fitted_it_anew(monk
         watched.setattr("gc.get_referrers", lambda *_: pytest.fail("looked again"))
         hf.certify(model, people, 1, DELTA, space=space)
     around = make_pipeline(StandardScaler(), model).fit(people.to_numpy(), accepted)
-    with pytest.raises(InvalidInputError, match="last step of"):
+    with pytest.raises(InvalidInputError, match="that ends in this classifier"):
         hf.certify(around[-1], people, 1, DELTA, space=space)
 
 
@@ -487,7 +488,7 @@ def test_a_space_in_another_order_than_the_models_own_columns_is_refused():
     space = hf.FeatureSpace.from_frame(people, scale="none")
     model = LogisticRegression().fit(people[["income", "debt"]], accepted)
     asked = people[accepted == 0].head(3)
-    message = r"space: expected the variables in the order .*\['income', 'debt'\], got \['debt', 'income'\]"
+    message = r"space: 'income' is not at its place: .* fitted on income, debt, and the space has debt, income"
     with pytest.raises(InvalidInputError, match=message):
         explain(model, asked, target=1, changes=DELTA, generator=RNCE(people), space=space)
     with pytest.raises(InvalidInputError, match=message):
@@ -521,12 +522,12 @@ def test_a_model_of_the_spaces_variables_is_taken(names):
         (
             ["first", "second"],
             "none",
-            r"\['first', 'second'\], got \['debt', 'income'\]: 'first' is elsewhere",
+            "'first' is not at its place: the model was fitted on first, second, and the space has debt, income",
         ),
         (
             ["debt", "income"],
             "minmax",
-            r"leaves the columns .*, as they are, got one that scales 'debt'",
+            r"scales 'debt', but the model was fitted on the unscaled columns",
         ),
     ],
 )
@@ -552,5 +553,5 @@ def test_the_names_of_one_hot_variables_count_too(case):
         Model(model.network, feature_names=tuple(order)) for order in (names, names[::-1])
     )
     assert len(hf.certify(right, case.people, 1, DELTA, space=case.space)) == len(case.people)
-    with pytest.raises(InvalidInputError, match="expected the variables in the order"):
+    with pytest.raises(InvalidInputError, match="is not at its place"):
         hf.certify(wrong, case.people, 1, DELTA, space=case.space)

@@ -471,7 +471,7 @@ BAD = {
         lambda: ROAR(cost_weight=0.0),
         "cost_weight: expected a number > 0, got 0.0",
     ),
-    "ROAR norm": (lambda: ROAR(norm=0.5), "expected a norm p >= 1"),
+    "ROAR norm": (lambda: ROAR(norm=0.5), "norm: expected p >= 1"),
 }
 
 

@@ -71,7 +71,9 @@ def test_raw_units_factuals_and_methods():
         ours, hf.certify(network, frame, 1, CHANGES, space=space, factuals=frame, method="interval")
     )
     assert ours.sound is not None
-    with pytest.raises(InvalidInputError, match="expected one for each of the 30 rows, got 3"):
+    with pytest.raises(
+        InvalidInputError, match="expected one row for each of the 30 rows of X, got 3"
+    ):
         prepared.certify(frame, 1, factuals=frame[:3])
     with pytest.raises(InvalidInputError, match="time_limit"):
         prepared.certify(frame, 1, time_limit=-1.0)

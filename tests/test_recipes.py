@@ -48,8 +48,8 @@ REFUSED = {
     ("architecture", "forest"): "hidden_layer_sizes",
     ("noise", "boosted"): "expected LogisticRegression",
     ("noise", "forest"): "expected LogisticRegression",
-    ("fine-tuning", "boosted"): "can learn on from where it is",
-    ("fine-tuning", "forest"): "can learn on from where it is",
+    ("fine-tuning", "boosted"): "cannot be fine-tuned",
+    ("fine-tuning", "forest"): "cannot be fine-tuned",
 }
 
 
@@ -173,7 +173,7 @@ def test_recipes_by_name_as_values_and_as_functions():
     assert read_recipes([*RECIPES, mine])[-1] is mine
     own = read_recipes({"small": recipes.bootstrap, "noise": "noise"})
     assert [recipe.name for recipe in own] == ["small", "noise"]
-    assert own[0].sentence == "Trained from scratch on as many rows, drawn with replacement"
+    assert own[0].sentence == "Retrained from scratch on as many rows, drawn with replacement"
 
 
 # ---------------------------------------------------------------------- the study
@@ -447,7 +447,7 @@ def test_the_command_writes_its_page(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     page = (tmp_path / "changes.md").read_text(encoding="utf-8")
     assert page.startswith(
-        "# What survives which change\n\n**A proof covers the models inside Δ and no others.**"
+        "# What survives which change\n\n**A proof covers the models inside Δ and no others**: in "
     )
     assert "holdfast benchmark changes --out out/changes --quick --datasets breast_cancer" in page
     assert all(f"**{recipe.name}**: {recipe.sentence}" in page for recipe in RECIPES)

@@ -398,23 +398,23 @@ BAD = {
         {"disjoint": True, "how": "complete"},
         "disjoint: expected incremental runs",
     ),
-    "a network without a function": ({"model": LINE}, "retrain: expected a function"),
+    "a network without a function": ({"model": LINE}, "retrain: a Network needs a function"),
     "another shape": (
         {"retrain": lambda model, X, y, seed: hf.Network([np.zeros((1, 3))], [[0.0]])},
-        "retrain: expected a model of the shape",
+        "retrain: expected a model with the shape",
     ),
     "a function that returns nothing": (
         {"retrain": lambda model, X, y, seed: None},
-        "^retrain: expected the function to return the retrained model, got NoneType",
+        "^retrain: the function must return the retrained model; it returned NoneType",
     ),
     "a share of no draw": (
         {"how": "leave_one_out", "share": 0.5},
-        "share: expected none for how='leave_one_out'",
+        "share: leave it out for how='leave_one_out'",
     ),
-    "nothing to draw": ({"bootstrap": True}, "bootstrap: expected none for how='incremental'"),
+    "nothing to draw": ({"bootstrap": True}, "bootstrap: leave it out for how='incremental'"),
     "lbfgs": (
         {"model": MLPClassifier((2,), solver="lbfgs", max_iter=1000, random_state=0).fit(X, Y)},
-        "solver='lbfgs'; pass retrain=",
+        "solver='lbfgs' cannot be fine-tuned; pass retrain=",
     ),
 }
 

@@ -249,7 +249,7 @@ def test_a_promise_that_survives_a_change_of_policy(table, kind) -> None:
         model, denied, target=1, changes=changes, generator=hf.Closest(), threshold=0.6
     )
     assert (model.predict_proba(result.counterfactuals[result.found])[:, 1] >= 0.8).all()
-    with pytest.raises(hf.HoldfastError, match="one class for all rows"):
+    with pytest.raises(hf.HoldfastError, match="one target class for all rows"):
         hf.certify(model, X, y, changes)
 
 

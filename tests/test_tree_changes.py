@@ -250,7 +250,7 @@ def test_it_is_a_value_with_words() -> None:
         with pytest.raises(InvalidInputError):
             hf.TreeChanges(**wrong)
     model = lgb(2)
-    with pytest.raises(InvalidInputError, match="a radius for each of the"):
+    with pytest.raises(InvalidInputError, match="one radius for each of the"):
         hf.certify(model, FULL, "yes", given)
     with pytest.raises(InvalidInputError, match="expected trees"):
         hf.certify(hf.Network([[[1.0]]], [[0.0]]), [[1.0]], 1, hf.TreeChanges(leaves=0.1))
@@ -280,7 +280,7 @@ def test_refits_keep_the_structure_and_give_each_leaf_a_radius() -> None:
         assert sum(inside[-chosen.n_ranked :]) >= chosen.rank
         further = hf.retrain(model, X, y, how="continue", share=0.5, n=2, epochs=3)
         assert [one.forest.n_trees for one in further.classifiers] == [8, 8]
-        with pytest.raises(InvalidInputError, match="kept their structure"):
+        with pytest.raises(InvalidInputError, match="have another structure"):
             hf.delta_calibrated(further, coverage=0.5)
         # Trees say how far their leaves moved; and what to do where they cannot be fine-tuned.
         assert "today's trees with leaves moved by up to" in repr(refits)
@@ -309,7 +309,7 @@ def test_a_history_of_refitted_trees_gives_each_leaf_a_radius(tmp_path: Path) ->
     values = [hf.load_model(month).classifier.forest.values for month in months]
     assert moves.tolist() == [float(np.abs(one - today.forest.values).max()) for one in values]
     robust = hf.certify(model, X[model.predict(X) == 1], 1, found.changes).robust
-    said = f"{robust.sum()} of {len(robust)} rows that today's model gives 1 bear radii of up to"
+    said = f"{robust.sum()} of {len(robust)} rows of class 1 are robust at these radii of up to"
     assert said in str(found)
     assert "use risk_calibrated" not in str(found)
     by_file = hf.delta_calibrated(files, origin=model, coverage=0.8, X=X)
@@ -325,21 +325,21 @@ def test_a_history_of_refitted_trees_gives_each_leaf_a_radius(tmp_path: Path) ->
     assert not hf.certify(last, accepted, 1, far.changes).robust.any()
     radii = hf.certified_radius(last, accepted, 1, changes=far.changes).lower
     largest = far.changes.leaves.max()
-    said = f"0 of {len(accepted)} rows that today's model gives 1 bear radii of up to {largest:.2g}"
-    assert f"{said}, half of them {np.median(radii) * largest:.2g}: use risk_cal" in str(far)
+    said = f"0 of {len(accepted)} rows of class 1 are robust at these radii of up to {largest:.2g}"
+    assert f"{said}, half of them at {np.median(radii) * largest:.2g}: use risk_cal" in str(far)
     # What cannot be compared is named by its number, and why.
     other = lightgbm.LGBMClassifier(n_estimators=5, num_leaves=6, verbose=-1).fit(X[::2], y[::2])
     for bad, said in (
-        (other, r"others in retraining 3; risk_calibrated takes any"),
+        (other, r"trees of retraining 3 have another structure; .* risk_calibrated"),
         (
             lambda table: np.zeros(len(table)),
-            r"retraining 3 \(the model is known by its scores alone\)",
+            r"retraining 3 have another structure \(the model is known by its scores alone\)",
         ),
         (tmp_path / "none.txt", "model 3: .*none.txt"),
     ):
         with pytest.raises(InvalidInputError, match=said):
             hf.delta_calibrated([*months[:2], bad, *months[3:]], origin=model, coverage=0.8)
-    with pytest.raises(InvalidInputError, match="X: expected none except for trees"):
+    with pytest.raises(InvalidInputError, match="X: only trees take a table here"):
         hf.delta_calibrated([0.1] * 9, coverage=0.8, X=X)
 
 
@@ -488,7 +488,7 @@ def test_radii_beyond_floats_and_a_text_cut_short_are_refused(tmp_path):
     X = rng.normal(size=(100, 2))
     model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1)
     model.fit(X, (X[:, 0] > 0).astype(int))
-    with pytest.raises(InvalidInputError, match="leaves: expected radii"):
+    with pytest.raises(InvalidInputError, match="leaves: the sums of these radii overflow"):
         _robust(model, X, hf.TreeChanges(leaves=1e308))
     text = model.booster_.model_to_string()
     (tmp_path / "cut.txt").write_text(text[: len(text) // 3])
@@ -556,9 +556,9 @@ def test_no_logit_leaves_its_range_and_its_ends_are_met(name: str, classes: int)
 
 def test_ranges_of_what_is_no_sum_are_refused() -> None:
     forest = MODELS["random forest"][0](2)
-    with pytest.raises(InvalidInputError, match="logits are logarithms"):
+    with pytest.raises(InvalidInputError, match="logits are sums of leaves"):
         hf.output_bounds(forest, FULL[NUMBERS][:2], hf.TreeChanges(leaves=0.1))
     with pytest.raises(InvalidInputError, match="expected trees"):
         hf.output_bounds(hf.Network([[[1.0]]], [[0.0]]), [[1.0]], hf.TreeChanges(leaves=0.1))
-    with pytest.raises(InvalidInputError, match="threshold that stays"):
+    with pytest.raises(InvalidInputError, match="does not use a threshold"):
         hf.output_bounds(forest, FULL[NUMBERS][:2], hf.TreeChanges(threshold=(0.4, 0.6)))

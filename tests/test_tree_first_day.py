@@ -52,17 +52,17 @@ def test_thresholds_are_for_columns_of_numbers() -> None:
     space = hf.FeatureSpace.from_frame(TABLE)
     model = boosted(TABLE)
     assert (hf.load_model(model).classifier.forest.category >= 0).any()
-    with pytest.raises(InvalidInputError, match="columns of numbers, got 'employment'"):
+    with pytest.raises(InvalidInputError, match="columns of numbers; 'employment'"):
         hf.certify(model, TABLE, 1, hf.TreeChanges(thresholds={"employment": 1.0}), space=space)
     hf.certify(model, TABLE[:5], 1, hf.TreeChanges(thresholds={"income": 1.0}), space=space)
 
 
 def test_names_that_are_positions_are_explained(tmp_path: Path) -> None:
     changes, space = hf.TreeChanges(thresholds={"income": 1.0}), hf.FeatureSpace.from_frame(LOANS)
-    with pytest.raises(InvalidInputError, match=r"after the steps.*get_feature_names_out"):
+    with pytest.raises(InvalidInputError, match=r"earlier steps.*get_feature_names_out"):
         hf.certify(boosted(LOANS, encoder()), LOANS, 1, changes, space=space)
     plain = GradientBoostingClassifier(n_estimators=2).fit(LOANS[NUMBERS].to_numpy(), Y)
-    with pytest.raises(InvalidInputError, match="names no columns"):
+    with pytest.raises(InvalidInputError, match="knows no column names"):
         hf.certify(plain, LOANS[NUMBERS].to_numpy(), 1, changes)
 
 

@@ -1,28 +1,28 @@
-"""Checks certificate files with nothing but Python: no solver, no numpy, nothing of holdfast. Copy this file anywhere.
+"""Check certificate files with plain Python: without a solver, numpy or holdfast. Copy this file anywhere.
 
     python checker.py certificate.json --model model.npz [--space space.json] [--row row.json]
 
 A certificate states that every network in Δ gives a point a class (ROBUST), or that some network in Δ does not
-(NOT_ROBUST). This module redoes the proof from the certificate, the model's parameters and six facts:
+(NOT_ROBUST). This module repeats the proof from the certificate, the model's parameters and six facts:
 
-    interval   a neuron's weights move on their own, and the least of  w v  lies at ends of w's and of v's range
-    ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1;  so does a margin, times
-               what the slopes of the activations and the weights in between make of it, and a price on the radius
-               takes neurons and layers apart. A cut: a neuron of one hidden layer shifts by at most so much, or more
-    cases      a neuron's preactivation z lies between L and U, its least and greatest given the values before it. What
-               is to be bounded is a sum of f(z), with a slope below 0 (none for ReLU) and another above. For l >= 0
-               and any u,  f(z) >= l L + u U + k,  k the least of  f(z) - l L - u U,  which lies at a corner: for ReLU U
-               at an end of its range or 0, and L = U or 0; without (and with u <= 0) z at an end of its range or 0.
-               Such lines pull a margin back, layer by layer, to the first hidden layer, where z lies in a box. A split
+    interval   a neuron's weights move independently, and the minimum of  w v  is at ends of the ranges of w and of v
+    ball       in the p-norm a neuron moves by at most  radius ||(v, 1)||_q,  1/p + 1/q = 1;  a margin moves by this
+               times the slopes of the activations and the weights in between. A price on the radius separates neurons
+               and layers. A cut: a neuron of one hidden layer shifts by at most a given number, or by more
+    cases      a neuron's preactivation z is between L and U, its minimum and maximum for the values before it. The
+               bound is for a sum of f(z), with one slope below 0 (none for ReLU) and another above. For l >= 0 and any
+               u,  f(z) >= l L + u U + k,  k the minimum of  f(z) - l L - u U.  The minimum is at a corner: for ReLU U
+               at an end of its range or 0, and L = U or 0; without ReLU (and with u <= 0) z at an end of its range or
+               0. Such lines pull a margin back, layer by layer, to the first hidden layer, where z is in a box. A split
                says U <= 0 or U >= 0 (z without ReLU).
-    witness    a network lies in Δ or not, and gives the point the class or not
-    closed     where a margin may fall by s, a margin of m holds iff  m >= s;  where the parameters of a linear model
-    form       may move by d with  dᵀ H d <= r²,  iff  m >= 0  and  m² >= r² gᵀ H⁻¹ g,  g its gradient
-    trees      each tree adds the least of  value - radius  among the leaves that the row can reach, whichever way near
-               thresholds send it, or nothing if it may be dropped; what remains has to exceed what sums can round
+    witness    exact arithmetic says whether a network is in Δ, and whether it gives the point the class
+    closed     if a margin m may fall by s, the point is robust iff  m >= s;  if the parameters of a linear model may
+    form       move by d with  dᵀ H d <= r²,  it is robust iff  m >= 0  and  m² >= r² gᵀ H⁻¹ g,  g the gradient of m
+    trees      each tree adds the minimum of  value - radius  over the leaves that the row can reach when thresholds
+               move, or 0 if it may be dropped; the sum has to exceed its possible rounding error
 
-Floats are fractions whose denominator is a power of two: all arithmetic is on integers, and nothing is rounded but the
-square roots of the 2-norm and, from the third hidden layer on, the ranges: outwards. See docs/certificates.md.
+Floats are fractions whose denominator is a power of two, so all arithmetic is on integers. Only the square roots of
+the 2-norm and, from the third hidden layer on, the ranges are rounded: outwards. See docs/certificates.md.
 """
 
 from __future__ import annotations
@@ -148,11 +148,11 @@ Cell = list[tuple[Fraction, Fraction]]
 
 
 class CheckError(ValueError):
-    """A certificate, or a file, that does not hold; the message says why."""
+    """A certificate, or a file, is not valid; the message says why."""
 
 
 class Report(NamedTuple):
-    """What came of checking: why it was rejected, or the statement that holds and what nobody compared."""
+    """The result of a check: `accepted`, the statement or the reason, and the parts that were not compared."""
 
     accepted: bool
     reason: str
@@ -162,7 +162,7 @@ class Report(NamedTuple):
 def check(
     certificate: Any, model: PlainModel | PlainTrees, *, space: Any = None, row: Any = None
 ) -> Report:
-    """Whether the certificate (a value, or its JSON as bytes) holds for this model; was it made from `space`, `row`?"""
+    """Check a certificate (a value, or its JSON as bytes) for this model, and if given for this `space` and `row`."""
     given = {"space": space, "row": row}
     try:
         certificate = strict_json(certificate) if isinstance(certificate, bytes) else certificate
@@ -253,7 +253,7 @@ def _check(certificate: Any, model: PlainModel | PlainTrees, given: dict[str, An
 
 
 def statement(certificate: dict[str, Any]) -> str:
-    """What a certificate guarantees, in one sentence."""
+    """The statement of a certificate, as one sentence."""
     if certificate["verdict"] not in ("ROBUST", "NOT_ROBUST"):
         raise CheckError(
             f"verdict: expected ROBUST or NOT_ROBUST, got {certificate['verdict']!r:.80}"
@@ -270,7 +270,7 @@ def statement(certificate: dict[str, Any]) -> str:
 
 
 def _policy(certificate: dict[str, Any]) -> str:
-    """At which threshold, where it is not where the logits are equal."""
+    """The threshold of the statement, unless it is where the logits are equal."""
     if "threshold" not in certificate:
         return ""
     chance, low_high = (
@@ -289,7 +289,7 @@ def _policy(certificate: dict[str, Any]) -> str:
 
 
 def _check_hardest(ends: list[float], threshold: Any, index: int) -> None:
-    """A threshold that may move is stated at its hardest: the highest for class 1, the lowest for class 0."""
+    """Check that a range of thresholds is stated at its hardest: the highest for class 1, the lowest for class 0."""
     chance = threshold["probability"] if isinstance(threshold, dict) else 0.5
     if (
         len(ends) != 2
@@ -304,7 +304,7 @@ def _check_hardest(ends: list[float], threshold: Any, index: int) -> None:
 
 
 def _which(changes: dict[str, Any]) -> str:
-    """The models that a statement is about."""
+    """The models of the statement."""
     kind, falls = (
         changes.get("kind", "parameters"),
         "a margin over each other class at the point that is at most",
@@ -347,7 +347,7 @@ def _which(changes: dict[str, Any]) -> str:
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys and no blanks; floats as the shortest decimals that read back as the same float."""
+    """JSON with sorted keys, without blanks; floats as the shortest decimals that read back as the same float."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -360,7 +360,7 @@ def sha256(value: Any) -> str:
 
 
 def space_sha256(space: Any) -> str:
-    """The hash of a feature space without its notes: labels and the like change no point."""
+    """The hash of a feature space without its notes (such as labels), which do not change points."""
     return sha256(
         {key: part for key, part in space.items() if key != "notes"}
         if isinstance(space, dict)
@@ -369,7 +369,7 @@ def space_sha256(space: Any) -> str:
 
 
 def read_changes(entry: Any, model: PlainModel) -> Changes:
-    """Δ as a certificate writes it, for this model."""
+    """Read Δ from a certificate, for this model."""
     delta, biases, layers = entry["delta"], entry["biases"], len(model.weights)
     norm = math.inf if entry["norm"] == "inf" else fit(entry["norm"], float, "changes.norm")
     if (
@@ -418,13 +418,13 @@ def _sides(entry: Any, like: list[Any], name: str) -> list[Any]:
 
 
 def outline(value: Any) -> Any:
-    """Lists within lists, with None for everything else."""
+    """The shape of nested lists, with None for every other value."""
     return list(map(outline, value)) if isinstance(value, list) else None
 
 
 @dataclass(frozen=True, eq=False)
 class PlainModel:
-    """Affine layers, ReLU (or nothing) between them, logits at the end, as plain floats; weights[i] is (out, in)."""
+    """Affine layers with ReLU or identity between them, then logits, as plain floats; weights[i] is (out, in)."""
 
     weights: list[list[list[float]]]
     biases: list[list[float]]
@@ -433,7 +433,7 @@ class PlainModel:
 
     @classmethod
     def read(cls, entry: Any, name: str = "model") -> PlainModel:
-        """The model in an object of JSON, shapes and numbers checked; it may say which format it is in."""
+        """Read the model from a JSON object, with checked shapes and numbers; it may state its format."""
         parts = {"format": "holdfast-network", "version": 1, **fit(entry, dict, name)}
         same(
             f"{name}: format and version",
@@ -458,17 +458,17 @@ class PlainModel:
 
     @property
     def width(self) -> int:
-        """How many variables the model reads."""
+        """The number of variables that the model reads."""
         return len(self.weights[0][0])
 
     @property
     def layers(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
-        """For each layer the weights of each neuron, followed by its bias."""
+        """For each layer, the weights of each neuron followed by its bias."""
         pairs = zip(self.weights, self.biases, strict=True)
         return tuple(tuple((*row, b) for row, b in zip(*pair, strict=True)) for pair in pairs)
 
     def at(self, threshold: Any) -> PlainModel:
-        """The model that decides at a threshold: a constant is taken off its last biases, rounded to floats."""
+        """The model at a threshold: its last biases less the offsets, rounded to floats."""
         if threshold is None:
             return self
         _check_first(threshold, False)
@@ -485,20 +485,20 @@ class PlainModel:
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of what the model computes; the names of its classes are no part of it."""
+        """The hash of the model's parameters, without the names of its classes."""
         return sha256(
             {"activations": self.activations, "biases": self.biases, "weights": self.weights}
         )
 
 
 def _check_first(threshold: Any, shares: Any) -> None:
-    """A threshold on the first class is one for forests of two classes, whose shares need not add up to 1."""
+    """Check that a threshold on the first class is for a forest of two classes, whose shares may not sum to 1."""
     if "first" in (threshold or ()) and not (shares and threshold["first"]):
-        raise CheckError("threshold.first: expected it for forests of two classes alone")
+        raise CheckError("threshold.first: only forests of two classes may have it")
 
 
 def read_offsets(threshold: Any, logits: int) -> list[float]:
-    """What a threshold takes off each logit, held against the probability that is stated."""
+    """Read the offsets that a threshold subtracts from each logit, checked against the stated probability."""
     chance, offsets = threshold["probability"], threshold["offsets"]
     same("threshold.offsets: one for each logit", logits, len(offsets))
     if chance is not None:
@@ -522,7 +522,7 @@ def read_offsets(threshold: Any, logits: int) -> list[float]:
 
 
 class PlainTrees:
-    """Trees as plain lists with a place for each node, as `_TREES` has them; a node without a feature is a leaf."""
+    """Trees as plain lists with one entry for each node, as in `_TREES`; a node without a feature is a leaf."""
 
     def __init__(self, entry: Any, name: str = "model") -> None:
         parts = fit(entry, {**_TREES, "sets": Any}, name)
@@ -579,12 +579,12 @@ class PlainTrees:
         for key, fault in wrong.items():
             if fault:
                 raise CheckError(
-                    f"{name}.{key}: expected what holdfast writes for trees, got others"
+                    f"{name}.{key}: expected the values that holdfast writes for trees"
                 )
 
     @property
     def logits(self) -> int:
-        """1 for two classes, else one for each."""
+        """The number of logits: 1 for two classes, else one for each class."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     def margins(self, target: int, threshold: Any) -> list[tuple[list[int], Fraction]]:
@@ -612,7 +612,7 @@ class PlainTrees:
         return [([-sign, 0], sign * at) if "first" in threshold else ([0, sign], -sign * at)]
 
     def seen(self, point: list[Any]) -> list[Any]:
-        """The row as the library sees it: what is 0, what is missing, in which precision."""
+        """The row as the library reads it: its zeros, its missing values, its precision."""
         row, single = [], self.parts["compare"].startswith("float32")
         hows = self.parts["missing"] or ["nan"] * self.width
         for value, how in zip(point, hows, strict=True):
@@ -626,7 +626,7 @@ class PlainTrees:
         return row
 
     def reached(self, root: int, row: list[Any], reach: list[Fraction]) -> Iterator[int]:
-        """The leaves of a tree that a row can reach, thresholds being as far from their own as `reach` says."""
+        """The leaves of a tree that a row can reach if thresholds move by `reach`."""
         front = [root]
         while front:
             node = front.pop()
@@ -646,7 +646,7 @@ class PlainTrees:
             front += [child for child, way in zip((left, right), ways, strict=True) if way]
 
     def ways(self, value: float, threshold: float, reach: Fraction) -> tuple[bool, bool]:
-        """Whether some threshold within reach, of those that the library can hold, sends a value left; and right."""
+        """Whether a threshold within reach, representable by the library, sends a value left, and whether right."""
         strict, single = self.parts["compare"].endswith("<"), "32" in self.parts["compare"]
         if not reach or math.isinf(threshold):
             left = value < threshold if strict else value <= threshold
@@ -661,7 +661,7 @@ class PlainTrees:
 def trees_verdict(
     changes: dict[str, Any], trees: PlainTrees, point: list[Any], target: int, threshold: Any
 ) -> str:
-    """ROBUST or NOT_ROBUST, where more than rounding decides."""
+    """ROBUST or NOT_ROBUST; raises if the margin is within rounding."""
     radii, reach, shift = read_tree_changes(changes, trees)
     row, parts = trees.seen(point), trees.parts
     found: list[list[tuple[list[Fraction], Fraction]]] = []
@@ -669,7 +669,7 @@ def trees_verdict(
     divisor, verdicts = Fraction(parts["divisor"]), []
     if changes["dropped"] and divisor != 1 and threshold is not None:
         raise CheckError(
-            "changes.dropped: fewer trees have another mean, which a threshold would notice"
+            "changes.dropped: expected 0 for a mean of trees with a threshold, because fewer trees have another mean"
         )
     # The sizes of what is added to each sum, at most.
     sizes = [abs(Fraction(base)) + shift * divisor for base in parts["base"]]
@@ -712,14 +712,16 @@ def trees_verdict(
     if "NOT_ROBUST" in verdicts:
         return "NOT_ROBUST"
     if "" in verdicts:
-        raise CheckError("verdict: the worst margin is so near 0 that rounding decides")
+        raise CheckError(
+            "verdict: the worst margin is within rounding of 0, so neither verdict is proven"
+        )
     return "ROBUST"
 
 
 def read_tree_changes(
     changes: dict[str, Any], trees: PlainTrees
 ) -> tuple[list[Fraction], list[Fraction], Fraction]:
-    """The radius of each leaf, how far thresholds of each column go, and what added trees take off."""
+    """Read the radius of each leaf, the radius of each column's thresholds, and the shift by added trees."""
     given, columns, count = changes["thresholds"], trees.parts["columns"], len(trees.leaf_places)
     leaves = (
         changes["leaves"] if isinstance(changes["leaves"], list) else [changes["leaves"]] * count
@@ -762,7 +764,7 @@ def float32_after(value: float) -> float:
 
 
 def load_model(path: Path) -> PlainModel | PlainTrees:
-    """A model from a file that `Network.save` wrote (.npz), or from JSON: a network's parameters, or trees."""
+    """Load a model from a file of `Network.save` (.npz), or from JSON: a network's parameters, or trees."""
     try:
         if not zipfile.is_zipfile(path):
             entry = strict_json(path.read_bytes())
@@ -771,7 +773,7 @@ def load_model(path: Path) -> PlainModel | PlainTrees:
         with zipfile.ZipFile(path) as archive:
             if sum(part.file_size for part in archive.infolist()) > path.stat().st_size:
                 raise ValueError(
-                    "expected parts that are not packed: a small file may hide a huge one"
+                    "expected uncompressed parts, because a small compressed file may hide a huge one"
                 )
             members, header = archive.namelist(), strict_json(_npy(archive.read("header.npy")))
             layers = min(header.pop("layers"), len(members))
@@ -786,7 +788,7 @@ def load_model(path: Path) -> PlainModel | PlainTrees:
 
 
 def _npy(content: bytes) -> Any:
-    """A part in the .npy format, version 1: rows of little-endian float64, or a text in UTF-32, which becomes UTF-8."""
+    """Read a part in the .npy format, version 1: rows of little-endian float64, or a text in UTF-32."""
     start = 10 + int.from_bytes(content[8:10], "little")
     header, data = ast.literal_eval(content[10:start].decode("latin1")), content[start:]
     kind, shape, known = header["descr"], header["shape"], content[:7] == b"\x93NUMPY\x01"
@@ -803,7 +805,7 @@ def _npy(content: bytes) -> Any:
 
 
 def bits(values: Iterable[float]) -> int:
-    """The least s for which all values are whole multiples of 2**-s."""
+    """The least s such that all values are whole multiples of 2**-s."""
     return max(value.as_integer_ratio()[1] for value in values).bit_length() - 1
 
 
@@ -816,7 +818,7 @@ def whole(values: Iterable[float], shift: int) -> list[int]:
 
 
 class IntegerLayer(NamedTuple):
-    """Integers: the least and the greatest of each neuron's weights and then of its bias; and whether ReLU follows."""
+    """In integers, the least and the greatest of each neuron's weights and bias; and whether a ReLU follows."""
 
     low: Rows
     high: Rows
@@ -825,7 +827,7 @@ class IntegerLayer(NamedTuple):
 
 @lru_cache(maxsize=16)
 def integer_layers(model: PlainModel, radii: Radii) -> tuple[list[IntegerLayer], int]:
-    """The model and its radii in units of 2**-shift, and the shift; kept, as many certificates share a model and Δ."""
+    """The model with its radii in units of 2**-shift, and the shift; cached, because certificates share models."""
     parts = []
     for layer, (down, up) in zip(model.layers, radii, strict=True):
         alike = isinstance(down, float) and [[down] * (len(layer[0]) - 1) + [up]]
@@ -843,7 +845,7 @@ def integer_layers(model: PlainModel, radii: Radii) -> tuple[list[IntegerLayer],
 def extremes(
     low: Rows, high: Rows, box: Box, norm: float = math.inf, count: int = 1
 ) -> list[tuple[int, int]]:
-    """The least and the greatest that each row can be on a box, roots rounded up; `count` rows move in each of them."""
+    """The minimum and the maximum of each row over a box, with roots rounded up; `count` rows move in each."""
     if norm != math.inf:
         # Here all rows have the same radii.
         ends = zip(low[0], high[0], *box, strict=True)
@@ -870,7 +872,7 @@ def dual(values: Row, norm: float, count: int = 1) -> int:
 
 
 def lowest(below: int, above: int, bottom: int, top: int) -> int:
-    """The least on [bottom, top] of a function that is 0 at 0, with these slopes below and above 0."""
+    """The minimum on [bottom, top] of a function that is 0 at 0, with these slopes below and above 0."""
     if bottom >= 0:
         return above * (bottom if above > 0 else top)
     return (
@@ -879,7 +881,7 @@ def lowest(below: int, above: int, bottom: int, top: int) -> int:
 
 
 def chord(below: int, above: int, bottom: int, top: int) -> int:
-    """The slope of the chord of the same over [bottom, top], made to hold 0; rounded down."""
+    """The slope of the chord of this function over [bottom, top], widened to contain 0; rounded down."""
     left, right = min(bottom, 0), max(top, 0)
     return (above * right - below * left) // (right - left) if left < right else 0
 
@@ -926,7 +928,7 @@ class Question:
         self._boxes: dict[float, list[Box]] = {}
 
     def boxes(self, norm: float) -> list[Box]:
-        """The box of what each layer reads; for any p-norm that of the maximum norm will do."""
+        """The box of each layer's input; the box of the maximum norm is valid for every p-norm."""
         if norm not in self._boxes:
             boxes = self._boxes[norm] = [(self.point, self.point)]
             for layer in self.layers[:-1]:
@@ -946,14 +948,14 @@ class Question:
         return bound > 0 or (bound == 0 and not loses_ties)
 
     def margin(self, rival: int) -> tuple[Row, Row]:
-        """The ends of the row that must stay >= 0: the target's logit minus the rival's; a lone logit is class 1's."""
+        """The ends of the row that must stay >= 0: the target's logit minus the rival's; one logit is class 1's."""
         low, high = ([[0] * len(rows[0])] * (2 - len(rows)) + rows for rows in self.layers[-1][:2])
         return list(map(sub, low[self.target], high[rival])), list(
             map(sub, high[self.target], low[rival])
         )
 
     def bound(self, part: dict[str, Any], name: str = "proof") -> Fraction:
-        """The least margin against a rival that a part proves; CheckError where it proves nothing."""
+        """The lower bound of the margin over a rival that a part proves; raises CheckError if it proves none."""
         low, high = self.margin(part["rival"])
         if "tree" in part and part["method"] == "ball" and self.norm in (1, 2):
             row = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
@@ -975,7 +977,7 @@ class Question:
         return Fraction(least, box[0][-1] << self.shift)
 
     def tree(self, node: Any, low: Row, high: Row, case: Ranges, name: str) -> Iterator[Fraction]:
-        """What each leaf proves of a row; the splits see to it that every network is in the case of some leaf."""
+        """The bound that each leaf proves for a row; by the splits, every network is in the case of some leaf."""
         if node == {}:
             yield self.least(low, high, case)
         elif "split" in node:
@@ -1008,7 +1010,7 @@ class Question:
     def least(
         self, above: Row, below: Row, case: Ranges, lines: Lines | None = None, unit: int = 2**64
     ) -> Fraction:
-        """The least in a case of a row that is `above` where values are >= 0, `below` where they are <= 0."""
+        """A lower bound, in a case, of a row with slopes `above` for values >= 0 and `below` for values <= 0."""
         return Fraction(
             self._walk(above, below, case, lines, unit), unit << (self.shift + self.fine)
         )
@@ -1043,7 +1045,7 @@ class Question:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """The case before any split: a box for the first hidden layer, a walk back for each end of the later ranges."""
+        """The case before splits: a box for the first hidden layer, a walk back for each end of later ranges."""
         low, high = ([value << self.shift for value in end[:-1]] for end in self.boxes(math.inf)[1])
         case, digits = [list(zip(low, high, strict=True))], 64 + self.shift
         for i, layer in enumerate(self.layers[1:-1], 1):
@@ -1060,7 +1062,7 @@ class Question:
 
 
 class Ball:
-    """A margin over a ball of the 1-norm or the 2-norm, `row` over 2**shift; all that is here is a fraction or whole.
+    """A margin over a ball of the 1-norm or the 2-norm, `row` over 2**shift; all numbers are fractions or integers.
 
     Around the values of today's network: a layer i that reads v' moves by E_i (v', 1), and with D_i the slopes of the
     activations between today's value and the changed one the margin moves by the sum of  g_i E_i (v', 1),
@@ -1117,13 +1119,13 @@ class Ball:
         return Fraction(dual([value << 64 for value in values], self.norm, count), one << 64)
 
     def at(self, row: Row) -> int:
-        """What a row makes of today's values, over one_is << shift."""
+        """A row times today's values, over one_is << shift."""
         return sum(map(mul, row, [*self.centre, self.one_is]))
 
     def fall(self, row: Row, digits: int) -> list[Fraction]:
-        """How far  row v'  can fall below  row v  for each unit that a layer moves; the row is over 2**digits.
+        """The largest fall of  row v'  below  row v  for each unit that a layer moves; the row is over 2**digits.
 
-        Where a coefficient is surely positive today's slope will do: a ReLU lies above its tangents.
+        For a positive coefficient today's slope is valid, because a ReLU lies above its tangents.
         """
         low, high, parts = row, row, []
         for rows, slopes, size in reversed(self.hidden):
@@ -1140,7 +1142,7 @@ class Ball:
         return parts[::-1]
 
     def most(self, parts: list[Fraction]) -> Fraction:
-        """The most that the sum of  ||E_i||_p s_i  can be."""
+        """The maximum of the sum of  ||E_i||_p s_i."""
         most = sum(map(mul, self.radii, parts), Fraction(0))
         return most if self.shared is None else min(most, self.shared * self.length(parts))
 
@@ -1150,14 +1152,14 @@ class Ball:
         return self.dual([math.ceil(part * one) for part in parts], one)
 
     def reach(self, row: Row, own: Fraction) -> Fraction:
-        """How far  row v'  can fall while the row moves, too: all layers together, or each value in its range."""
+        """The largest fall of  row v'  while the row moves too: all layers together, or each value in its range."""
         ranges = zip(row, self.centre, self.ranges, strict=True)
         alone = sum(w * (v - low) if w > 0 else w * (v - high) for w, v, (low, high) in ranges)
         single = Fraction(alone, self.one_is << self.shift) + self.radii[len(self.hidden)] * own
         return min(single, self.most([*self.fall(row, self.shift), own]))
 
     def tree(self, node: Any, name: str, cell: Cell | None = None) -> Iterator[Fraction]:
-        """What each leaf proves; the cuts see to it that every network of the ball is in some leaf."""
+        """The bound that each leaf proves; by the cuts, every network of the ball is in some leaf."""
         cell = cell or self.whole
         if "cut" not in fit(node, dict, name):
             yield self.leaf(node, name, cell)
@@ -1170,7 +1172,7 @@ class Ball:
             yield from self.tree(cut[side], f"{name}.{side}", [*cell[:j], ends, *cell[j + 1 :]])
 
     def leaf(self, node: Any, name: str, cell: Cell) -> Fraction:
-        """The least margin in a part of the ball, by what its leaf says."""
+        """A lower bound of the margin in a part of the ball, from its leaf."""
         root = self.dual([1], 1, self.count)
         if node == {}:
             return Fraction(self.at(self.row), self.one_is << self.shift) - self.reach(
@@ -1196,13 +1198,13 @@ class Ball:
         return self.priced(Fraction(leaf["price"]), leaf["shared"], root)
 
     def taken(self, gain: Fraction, price: Fraction) -> Fraction:
-        """The most of  gain r - price r**p  for a share r of a radius, from 0 to 1."""
+        """The maximum of  gain r - price r**p  over shares r of a radius, from 0 to 1."""
         if self.norm == 1 or gain > 2 * price:
             return max(gain - price, Fraction(0))
         return gain * gain / (4 * price)
 
     def priced(self, price: Fraction, shared: bool, root: Fraction) -> Fraction:
-        """With a price on the output layer's radius: what a weight takes lies below a chord, which joins the row."""
+        """The bound with a price on the output layer's radius: a weight's gain is below a chord, added to the row."""
         one, row = self.one_is, list(self.row[:-1])
         limit = self.shared if shared else None
         pull = root * (self.radii[-1] if limit is None else limit)
@@ -1230,7 +1232,7 @@ class Ball:
         return bound - cost
 
     def shifted(self, cell: Cell, first: Fraction, last: Fraction, root: Fraction) -> Fraction:
-        """One hidden layer with prices on both radii: what is left is a function of its own shift for each neuron."""
+        """The bound for one hidden layer with prices on both radii: each neuron leaves a function of its own shift."""
         rows, _, size = self.hidden[0]
         move, pull, one = self.radii[0] * size, root * self.radii[1], self.point[-1] << self.shift
         bound = Fraction(self.row[-1], 1 << self.shift) - self.taken(pull * self.bias, last)
@@ -1255,7 +1257,7 @@ class Ball:
 
 
 def slopes_between(z: int, low: int, high: int) -> tuple[int, int, int]:
-    """Of max(z, 0) from z to places in [low, high], in units of 2**-64: least, greatest, and of a line below."""
+    """Slopes of max(z, 0) from z to [low, high], in units of 2**-64: least, greatest, and of a line below."""
     unit = 1 << 64
     if low >= 0 or high <= 0:
         return (unit * (high > 0),) * 3
@@ -1265,7 +1267,7 @@ def slopes_between(z: int, low: int, high: int) -> tuple[int, int, int]:
 
 
 def least_of(function: Callable[[Fraction], Fraction], places: list[Fraction]) -> Fraction:
-    """The least of a function between the first place and the last, quadratic or concave from each to the next."""
+    """The minimum of a function from the first place to the last, quadratic or concave between neighbours."""
     values = list(map(function, places))
     least = min(values)
     for (a, at_a), (b, at_b) in pairwise(zip(places, values, strict=True)):
@@ -1279,7 +1281,7 @@ def least_of(function: Callable[[Fraction], Fraction], places: list[Fraction]) -
 def unmoved(
     model: PlainModel, point: Sequence[float], target: int
 ) -> tuple[Question, dict[int, Fraction]]:
-    """The question without any change, and in it the target's margin over each other class."""
+    """The question for today's model, and its margins over each other class."""
     question = Question(model, (((0.0, 0.0),) * len(model.weights), math.inf, True), point, target)
     rivals = [c for c in range(len(model.classes)) if c != target]
     return question, {c: question.bound({"method": "interval", "rival": c}) for c in rivals}
@@ -1292,7 +1294,7 @@ def closed_form(
     target: int,
     threshold: Any = None,
 ) -> bool:
-    """Whether no model that `changes` allows breaks the point; every kind but Δ. The threshold is in the model."""
+    """Whether every model that `changes` allows keeps the class, for closed forms; the model includes the threshold."""
     question, today = unmoved(model, point, target)
     size = Fraction(changes["radius" if changes["kind"] == "ellipsoid" else "margin"])
     if size < 0:
@@ -1323,7 +1325,7 @@ def closed_form(
 def squared_reach(
     shape: list[list[float]], model: PlainModel, point: list[float], target: int
 ) -> dict[int, Fraction]:
-    """gᵀ H⁻¹ g for each other class, g the gradient of the margin over it: all weights, then all biases.
+    """The value gᵀ H⁻¹ g for each other class; g is the gradient of its margin: all weights, then all biases.
 
     With c the last entry of  [[H, g], [gᵀ, 0]]  after elimination, it is  -c / det H.
     """
@@ -1350,9 +1352,9 @@ def squared_reach(
 
 @lru_cache(maxsize=4)
 def eliminated(shape: tuple[tuple[float, ...], ...]) -> tuple[Rows, int]:
-    """A symmetric matrix in units of 2**-shift, brought to rows from the diagonal on without fractions, and the shift.
+    """Eliminate a symmetric matrix in units of 2**-shift without fractions: its rows from the diagonal, the shift.
 
-    On the diagonal are then the leading minors, which are all above 0 iff the matrix is positive definite.
+    The diagonal then has the leading minors; all are above 0 iff the matrix is positive definite.
     """
     shift, before = bits(v for row in shape for v in row), 1
     if shape != tuple(zip(*shape, strict=True)):
@@ -1386,7 +1388,7 @@ def _check_not_robust(
         )
     if question.suffices(part["rival"], margins[part["rival"]]):
         raise CheckError(
-            f"proof: the witness prefers the target to the class {part['rival']}, as was promised"
+            f"proof: the witness keeps the target class against the class {part['rival']}"
         )
     same(
         "proof.bound: the target's margin over the rival",
@@ -1399,7 +1401,7 @@ def _check_inside(model: PlainModel, witness: PlainModel, changes: Changes) -> N
     radii, norm, together = changes
     if norm not in (1, 2, math.inf):
         raise CheckError(
-            f"changes.norm: whether a witness is inside is decided for 1, 2 and inf, got {norm}"
+            f"changes.norm: witnesses can be checked for the norms 1, 2 and inf, got {norm}"
         )
     same(
         "proof: the shapes of the witness's layers",
@@ -1437,7 +1439,7 @@ def float_below(value: Fraction) -> float:
 
 
 def fit(value: Any, shape: Any, name: str) -> Any:
-    """The value if it has the shape: {key: shape} with these keys only, [shape] for a list, not empty, or a type."""
+    """The value, if it has this shape: {key: shape} with these keys only, [shape] for a non-empty list, or a type."""
     if isinstance(shape, dict):
         if not isinstance(value, dict) or set(value) != set(shape):
             got = sorted(map(str, value)) if isinstance(value, dict) else value
@@ -1457,13 +1459,13 @@ def fit(value: Any, shape: Any, name: str) -> Any:
 
 
 def same(name: str, expected: Any, got: Any) -> None:
-    """CheckError unless what is stated is what it should be."""
+    """Raise CheckError unless the stated value is the expected one."""
     if expected != got:
         raise CheckError(f"{name}: expected {expected!r:.80}, got {got!r:.80}")
 
 
 def strict_json(content: bytes) -> Any:
-    """The value of JSON in UTF-8; a key that is there twice would mean one thing to one reader, another to the next."""
+    """Read JSON in UTF-8; raises for a repeated key, which readers interpret differently."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) != len(pairs):
@@ -1477,15 +1479,16 @@ def strict_json(content: bytes) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command: 0 where every certificate is accepted, 1 where one is rejected, 2 where a file cannot be read."""
+    """Run the command: exit 0 if all certificates are accepted, 1 if one is rejected, 2 if a file cannot be read."""
     parser = argparse.ArgumentParser(
-        prog="checker", description="Check certificates without trusting who made them."
+        prog="checker",
+        description="Check certificates without trusting the program that made them.",
     )
     parser.add_argument(
         "certificates",
         nargs="+",
         type=Path,
-        help="one in a file (.json), or one in a line (.jsonl)",
+        help="certificates: one in a file (.json), or one on each line (.jsonl)",
     )
     parser.add_argument(
         "--model", required=True, type=Path, help="the parameters: .npz of Network.save, or .json"
@@ -1494,7 +1497,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--space", type=Path, help="the feature space, FeatureSpace.to_dict() as JSON"
     )
     parser.add_argument(
-        "--row", type=Path, help="the row of data that the advice was for, an object of JSON"
+        "--row", type=Path, help="the row of data that the advice was for, as a JSON object"
     )
     options = parser.parse_args(arguments)
     try:
@@ -1523,7 +1526,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def say(line: str, where: TextIO) -> None:
-    """One line and no more, whatever is in a file's name or in a message, in characters that there are."""
+    """Print exactly one line, with every other character of file names and messages escaped."""
     text, code = line if line.isprintable() else repr(line), where.encoding or "ascii"
     where.write(text.encode(code, "backslashreplace").decode(code) + "\n")
 

@@ -1,5 +1,5 @@
-"""How far a network can move over Δ: sound bounds, batched, for any array library.
+"""Sound bounds of a network over Δ, batched, for any array library.
 
-layers   the one thing that walks a network: forwards over boxes, forwards on sides, backwards with multipliers
-balls    Δ in a p-norm, where all parameters share one radius
+layers   the only code that walks a network: forwards over boxes, forwards on sides, backwards with multipliers
+balls    Δ in a p-norm, with one radius for all parameters together
 """

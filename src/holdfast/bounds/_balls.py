@@ -1,7 +1,7 @@
-"""Changes in a p-norm, 1 <= p < inf: how far they move a margin, and the networks that move it furthest.
+"""Changes in a p-norm, 1 <= p < inf: bounds of the margin, and networks with small margins.
 
-Write q for the dual norm, 1/p + 1/q = 1, and E_i for what a change adds to the weights and the bias of layer i. By
-Hölder's inequality a layer that reads v' moves by E_i (v', 1), and u . E_i (v', 1) <= ||E_i||_p ||u||_q ||(v', 1)||_q.
+Let q be the dual norm, 1/p + 1/q = 1, and E_i the change of the weights and the bias of layer i. A layer that reads
+v' moves by E_i (v', 1), and by Hölder's inequality u . E_i (v', 1) <= ||E_i||_p ||u||_q ||(v', 1)||_q.
 
 *Any depth.* Take the values v of today's network as centres. With D_i the slopes of the activations between centre and
 changed value, and g_i = row D_{L-1} W_{L-1} ... W_{i+1} D_i, the changed margin is exactly
@@ -9,16 +9,17 @@ changed value, and g_i = row D_{L-1} W_{L-1} ... W_{i+1} D_i, the changed margin
     margin' = margin + sum_i g_i E_i (v'_{i-1}, 1) >= margin - sum_i ||E_i||_p s_i
 
 with sensitivities s_i = ||g_i||_q ||(v'_{i-1}, 1)||_q; that is at most delta ||s||_q if the layers share a radius.
-Slopes and values are bounded layer by layer in the same way, or from the ranges of the values before, one by one, where
-that is less. Rounding errors of the centres are changes too: they go through the same slopes and weights. The output
-layer is treated as below, with chords in place of its gains.
+Slopes and values are bounded layer by layer in the same way, or from the ranges of the values before if that is
+tighter. Rounding errors of the centres are changes too: they go through the same slopes and weights. The output
+layer is treated as below, with chords instead of its gains.
 
 *One hidden layer.* Neuron j moves by e_j = R s_j and its output weight by d rho_j, with sum |s|^p + sum |rho|^p <= 1.
-Put a price on that constraint; what is left falls apart into one function of one number for each neuron:
+With a price (Lagrange multiplier) on that constraint, the rest separates into one function of one number per
+neuron:
 
     margin' >= offset - price + sum_j min_s  w_j v_j(s) - price h(d |v_j(s)| / price) + price |s|^p
 
-with h(a) = max over rho in [0, 1] of a rho - rho^p. Prices are searched, and where neurons jump between two minima the
+with h(a) = max over rho in [0, 1] of a rho - rho^p. Prices are searched. If neurons jump between two minima, the
 range of s is split (branch and bound), which closes the gap.
 """
 
@@ -66,27 +67,27 @@ _NEAR = np.concatenate(
 
 
 class _Ball:
-    """The norm, its dual, whether biases move (1 or 0), and the radius that layers share (inf: each has its own)."""
+    """The norm, its dual, 1 or 0 for biases that move or stay, and the shared radius (inf: one for each layer)."""
 
     def __init__(self, changes: PlausibleChanges) -> None:
         self.p, self.q, self.biases = changes.norm, changes.dual_norm, float(bool(changes.biases))
         self.shared = math.inf if isinstance(changes.delta, tuple) else changes.delta
 
     def size(self, values: Floats) -> Floats:
-        """||(v, 1)||_q from above; without the 1 where biases stay."""
+        """An upper bound of ||(v, 1)||_q; without the 1 if biases stay."""
         return p_norm_above(self.extend(values), self.q)
 
     def extend(self, values: Floats) -> Floats:
-        """(v, 1), or (v, 0) where biases stay."""
+        """(v, 1), or (v, 0) if biases stay."""
         last = np.full((*values.shape[:-1], 1), self.biases)
         return np.concatenate([values, last], axis=-1)
 
     def root(self, count: int) -> float:
-        """count^(1/q), from above."""
+        """An upper bound of count^(1/q)."""
         return 1.0 if count == 1 else float(count) ** (1.0 / self.q) * (1.0 + 8.0 * _UNIT)
 
     def most(self, sensitivities: Floats, radii: Floats) -> Floats:
-        """The most that sum_i ||E_i||_p s_i can be: each layer within its radius, all within the shared one."""
+        """The maximum of sum_i ||E_i||_p s_i, with each layer within its radius and all within the shared one."""
         each = _up((radii * sensitivities).sum(axis=-1), sensitivities.shape[-1])
         if self.shared == math.inf:
             return each
@@ -94,12 +95,12 @@ class _Ball:
 
 
 def _radii(network: Network, changes: PlausibleChanges) -> Floats:
-    """How far each layer may move."""
+    """The radius of each layer."""
     return np.array([radius.weight for radius in changes.layer_radii(network)])
 
 
 def _up(values: Floats, terms: int) -> Floats:
-    """What a sum of that many products, none of them negative, can be at most in exact arithmetic."""
+    """An upper bound, in exact arithmetic, of a sum of that many products >= 0."""
     return values * (1.0 + (2 * terms + 8) * _UNIT) + terms * _TINY
 
 
@@ -116,14 +117,14 @@ class _Layer(NamedTuple):
 
 
 def _affine(weight: Floats, bias: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """W v + b, and how far rounding may have put it off."""
+    """W v + b, and a bound of its rounding error."""
     size = np.abs(values) @ np.abs(weight).T + np.abs(bias)
     terms = weight.shape[1] + 1
     return values @ weight.T + bias, size * (2 * terms + 8) * _UNIT + terms * _TINY
 
 
 def _slopes(centre: Floats, low: Floats, high: Floats) -> Floats:
-    """Of max(z, 0) from the centre to a point of [low, high]: the least and the greatest slope, and the tangent's."""
+    """The least and the greatest slope of max(z, 0) from the centre to [low, high], and the slope of the tangent."""
     least, greatest = (
         (np.maximum(end, 0.0) - np.maximum(centre, 0.0))
         / np.where(end == centre, np.nan, end - centre)
@@ -138,14 +139,14 @@ def _slopes(centre: Floats, low: Floats, high: Floats) -> Floats:
 
 
 def _around(centre: Floats, deviation: Floats) -> tuple[Floats, Floats]:
-    """[centre - deviation, centre + deviation], rounded outward; everything where floats do not reach."""
+    """[centre - deviation, centre + deviation], rounded outward; the whole line on overflow."""
     slack = (np.abs(centre) + np.abs(deviation)) * 8.0 * _UNIT + _LEAST
     low, high = centre - deviation - slack, centre + deviation + slack
     return np.where(np.isfinite(low), low, -np.inf), np.where(np.isfinite(high), high, np.inf)
 
 
 class _Enclosure:
-    """Today's values at some points, layer by layer, and all that they can be under the changes."""
+    """Today's values at some points, layer by layer, with their ranges under the changes."""
 
     def __init__(self, network: Network, changes: PlausibleChanges, points: Floats) -> None:
         self.ball = ball = _Ball(changes)
@@ -175,9 +176,10 @@ class _Enclosure:
             self.size = size
 
     def _fall(self, rows: Floats) -> tuple[list[Floats], Floats]:
-        """How far rows . v' can fall below rows . v, rows (n, k, H): for each unit that a layer moves, and by itself.
+        """The largest fall of rows . v' below rows . v, rows (n, k, H): for each unit that a layer moves, and by
+        itself.
 
-        A coefficient that is surely positive keeps today's slope: max(z, 0) lies above its tangents.
+        A positive coefficient keeps today's slope, because max(z, 0) lies above its tangents.
         """
         middle, half = rows, np.zeros(rows.shape)
         sensitivities, fixed = [], np.zeros(rows.shape[:2])
@@ -197,9 +199,9 @@ class _Enclosure:
         return sensitivities[::-1], fixed
 
     def reach(self, rows: Floats, root: float = 1.0) -> tuple[Floats, list[Floats]]:
-        """How far rows . v' can fall while a layer changes the rows themselves, (n, k), and by how much for each layer.
+        """The largest fall of rows . v' while a layer changes the rows themselves, (n, k), and the fall for each layer.
 
-        The better of two bounds: all layers together, and the values one by one, each within its range.
+        It is the better of two bounds: all layers together, or the values one by one, each within its range.
         """
         moves, fixed = self._fall(np.broadcast_to(rows, (self.size.size, *rows.shape)))
         own = np.broadcast_to(_up(root * self.size, 1)[:, None], fixed.shape)
@@ -212,7 +214,8 @@ class _Enclosure:
         return _up(np.fmin(together, single), 2 * rows.shape[1] + 4), moves
 
     def least(self, margin: Margin) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Bounds with and without a price on the output layer: each, its price (or 0), and whether that is shared."""
+        """Bounds with and without a price on the output layer: the bound, its price (or 0), and whether it is
+        shared."""
         row, shared = margin.row[None, :], self.ball.shared
         today, residual = _affine(row, np.array([margin.offset]), self.centre)
         moved, moves = self.reach(row, self.ball.root(margin.count))
@@ -228,10 +231,10 @@ class _Enclosure:
     def _priced(self, margin: Margin, moves: list[Floats]) -> tuple[Floats, Floats]:
         """Bounds on a margin for several prices of the output layer's change, and the prices, (n, prices) each.
 
-        What an output weight gains after paying, price h(pull |v'| / price), is convex in v' and lies below its chord;
-        the chords join the row, and the earlier layers are held against the sum. They pay the same price for the shared
-        radius where there are `moves` (how far a unit of each moves the margin); otherwise the output layer is held to
-        its own radius.
+        The gain of an output weight less its price, price h(pull |v'| / price), is convex in v' and lies below its
+        chord. The chords are added to the row, and the earlier layers are bounded for the sum. With `moves` (how
+        far a unit of each layer moves the margin) they pay the same price for the shared radius; otherwise the
+        output layer keeps to its own radius.
         """
         ball, row, radii = self.ball, margin.row, self.radii[:, None, :]
         last = np.full((radii.shape[0], 1), ball.shared) if moves else radii[:, :, -1]
@@ -280,14 +283,14 @@ def least_margins(
 
 @np.errstate(all="ignore")
 def leaf(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> Document:
-    """What the bound of `least_margins` stands on, as `holdfast.checker` reads it."""
+    """The evidence for the bound of `least_margins`, as `holdfast.checker` reads it."""
     bounds, prices, shared = _Enclosure(network, changes, x[None, :]).least(margin)
     best = int(bounds[0].argmax())
     return {"price": float(prices[0, best]), "shared": bool(shared[best])} if best else {}
 
 
 def _taken(ball: _Ball, gain: Floats, price: Floats) -> Floats:
-    """price h(gain / price) from above: the most that a share rho of a radius brings, gain rho - price rho^p."""
+    """An upper bound of price h(gain / price), the maximum over rho of gain rho - price rho^p."""
     offer = gain / price * (1.0 + 8.0 * _UNIT) + _LEAST
     kept = (ball.p - 1.0) * np.minimum(offer / ball.p, 1.0) ** ball.q + np.maximum(
         offer - ball.p, 0.0
@@ -298,9 +301,9 @@ def _taken(ball: _Ball, gain: Floats, price: Floats) -> Floats:
 def linear_radius(
     norm: float, biases: bool, points: Floats, margins: Sequence[Margin]
 ) -> tuple[Floats, Floats]:
-    """margin / (count^(1/q) ||(x, 1)||_q) of a model without hidden layers, (n, margins), from below and from above.
+    """Bounds of the radius margin / (count^(1/q) ||(x, 1)||_q) of a model without hidden layers, (n, margins).
 
-    Both are 0 where the margin is lost today, and inf where no change moves it.
+    Both are 0 if the margin is lost today, and inf if no change moves it.
 
     Examples
     --------
@@ -328,7 +331,7 @@ def linear_radius(
 
 
 def _direction(ball: _Ball, gradient: Floats) -> Floats:
-    """The point of the unit p-ball at which the inner product with the gradient is greatest."""
+    """The point of the unit p-ball with the largest inner product with the gradient."""
     sizes = np.abs(gradient)
     largest = sizes.max()
     direction = np.sign(gradient) * (sizes / (largest if largest > 0.0 else 1.0)) ** (ball.q - 1.0)
@@ -356,13 +359,13 @@ class _Descent:
         self.together = changes.balls(network)
 
     def least(self, goal: float | None) -> tuple[float, Floats]:
-        """The best of several descents, which take inactive neurons for inactive, half and fully active at first."""
+        """The best of several descents, which first treat inactive neurons as inactive, half active or active."""
         still = np.zeros_like(self.today)
         descents = [self.run(self.steepest(still, leak), goal) for leak in (0.0, 0.3, 1.0)]
         return min(descents, key=itemgetter(0))
 
     def run(self, change: Floats, goal: float | None) -> tuple[float, Floats]:
-        """The least margin met, or one clearly below the goal, and the change that leads to it."""
+        """The least margin met, or one clearly below the goal, and its change."""
         value = self.margins(change)
         # What is below by more than rounding errors stays below when it is moved inwards and replayed.
         enough = -math.inf if goal is None else goal - 1e-9 * abs(value)
@@ -382,7 +385,7 @@ class _Descent:
         return np.nan_to_num(self._forward(changes)[-1][2] @ self.signal, nan=np.inf)
 
     def _forward(self, changes: Floats) -> list[tuple[Floats, Floats, Floats, str]]:
-        """Of each layer after each change: the weights, what it reads, its preactivations, and what follows them."""
+        """For each layer after each change: the weights, the input, the preactivations, and the output."""
         layers, values = [], self.x
         for weight, bias, kind in zip(
             *apart(self.network, self.today + changes),
@@ -395,7 +398,7 @@ class _Descent:
         return layers
 
     def gradient(self, change: Floats, leak: float = 0.0) -> Floats:
-        """That of the margin after a change; inactive neurons let through so much of it."""
+        """The gradient of the margin after a change; inactive neurons pass on the share `leak` of it."""
         signal = self.signal
         parts: list[Floats] = []
         for weight, values, before, kind in reversed(self._forward(change)):
@@ -406,14 +409,14 @@ class _Descent:
         return np.concatenate(parts[::-1])
 
     def steepest(self, change: Floats, leak: float = 0.0) -> Floats:
-        """The change on the edge of the ball that lowers the margin most to first order."""
+        """The change on the edge of the ball that lowers the margin most, to first order."""
         gradient, step = self.gradient(change, leak), np.zeros_like(change)
         for rows, radius in self.together:
             step[rows] = -radius * _direction(self.ball, gradient[rows])
         return step
 
     def with_shifts(self, shifts: Floats) -> Floats:
-        """The change that moves one hidden layer's neurons by these shares of the radius; the rest for the output."""
+        """The change that moves the hidden neurons by these shares of the radius, and the output by the rest."""
         ball, left = self.ball, 1.0
         shifts = shifts / max(float(p_norm_above(shifts, ball.p)), 1.0)
         if ball.shared < math.inf:
@@ -425,7 +428,7 @@ class _Descent:
         return np.append(change, -left * self.radii[1] * _direction(ball, gradient))
 
     def network_of(self, change: Floats) -> Network | None:
-        """Today's network after a change, moved inwards until it surely lies in the ball."""
+        """Today's network after a change, moved inwards until it is proven to be in the ball."""
         for less in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
             moved = self.today + (1.0 - less) * change
             if not np.isfinite(moved).all():
@@ -438,14 +441,14 @@ class _Descent:
 
 @np.errstate(all="ignore")
 def worst(network: Network, changes: PlausibleChanges, x: Floats, margin: Margin) -> Network:
-    """A network inside the ball with as small a margin at x as descents find; today's, if that is all."""
+    """The network inside the ball with the smallest margin at x that descents find; possibly today's."""
     descent = _Descent(network, changes, x, margin)
     return descent.network_of(descent.least(None)[1]) or network
 
 
 @dataclass(eq=False)
 class _Part:
-    """A part of the ball: its bound, a range for each shift, and the prices and shifts that the bound rests on."""
+    """A part of the ball: its bound, a range for each shift, and the prices and shifts of the bound."""
 
     bound: float
     low: Floats
@@ -457,14 +460,14 @@ class _Part:
     halves: Sequence[_Part] = ()
 
     def cut(self, j: int, middle: float) -> list[tuple[Floats, Floats]]:
-        """The ranges of the two parts below and above some value of a coordinate."""
+        """The ranges of the two parts below and above a value of a coordinate."""
         self.at = j, float(middle)
         below, above = self.high.copy(), self.low.copy()
         below[j] = above[j] = middle
         return [(self.low, below), (above, self.high)]
 
     def tree(self) -> Document:
-        """How it was cut, as `holdfast.checker` reads it, with what each part that was left whole stands on."""
+        """The cuts, as `holdfast.checker` reads them, with the evidence for each uncut part."""
         if not self.halves:
             return {"prices": self.prices.tolist()}
         below, above = (half.tree() for half in self.halves)
@@ -498,10 +501,10 @@ class _ShiftSearch:
     def bound(
         self, low: Floats, high: Floats, prices: Floats, near: Floats
     ) -> tuple[Floats, Floats]:
-        """For each pair of prices: a lower bound for shifts in [low, high], and each neuron's shift.
+        """For each pair of prices a lower bound for shifts in [low, high], and each neuron's shift.
 
-        Between two shifts the concave part lies above its chord and price |s|^p above every tangent. The shifts are
-        spread evenly, with more of them around those in `near`.
+        Between two shifts the concave part lies above its chord, and price |s|^p above every tangent. The shifts
+        are spread evenly, with more around the shifts in `near`.
         """
         p, row, offset = self.ball.p, self.margin.row, self.margin.offset
         price, last = prices.T[:, :, None, None]
@@ -540,7 +543,7 @@ class _ShiftSearch:
     def part(
         self, low: Floats, high: Floats, prices: Floats, widths: Sequence[float] = _WIDTHS
     ) -> _Part:
-        """Search the prices from rough to fine; every bound holds, the last ones over the finest cells."""
+        """Search the prices from coarse to fine; every bound is valid, and the last ones use the finest cells."""
         near, shared = np.zeros_like(low), self.ball.shared < math.inf
         for width in widths:
             factors = 2.0 ** np.linspace(-width, width, 9 if shared else 7)
@@ -557,7 +560,7 @@ class _ShiftSearch:
         return _Part(float(bounds[best]), low, high, prices, shifts)
 
     def run(self, rounds: int) -> tuple[float, Document]:
-        """The least bound over all parts, after at most `rounds` splits, and what it stands on."""
+        """The least bound over all parts, after at most `rounds` splits, and its evidence."""
         still, row = np.zeros_like(self.centre), self.margin.row
         values = self.values(still)
         today = float(values @ row + self.margin.offset)
@@ -583,7 +586,7 @@ class _ShiftSearch:
         return min(part.bound for part in parts), whole.tree()
 
     def cut(self, part: _Part) -> list[_Part]:
-        """Between the minima that a neuron jumps between as the prices move."""
+        """A cut between the two minima of a neuron that jumps as the prices move."""
         prices, shifts = part.prices, part.shifts
         least, greatest = shifts.min(axis=0), shifts.max(axis=0)
         j = int((greatest - least).argmax())
@@ -606,8 +609,8 @@ def refine(
 ) -> tuple[float, Network | None, Document | None]:
     """A tighter lower bound on one margin over the ball, and a network inside it that breaks the margin, if one is met.
 
-    The last is what the bound stands on, where more than `least_margins` was needed. Exact to a small gap with at most
-    one hidden layer. Stops where the bound or a network is beyond the `goal`.
+    The last result is the evidence for the bound, if `least_margins` was not enough. The bound is exact to a small
+    gap with at most one hidden layer. The search stops when the bound or a network is beyond the `goal`.
     """
     lower, tree = float(least_margins(network, changes, x[None, :], [margin])[0, 0]), None
     descent = _Descent(network, changes, x, margin, deadline)

@@ -1,21 +1,21 @@
-"""The one thing that walks a network under Δ: forwards over boxes, forwards on sides, backwards with multipliers.
+"""Walks through a network under Δ: forwards over boxes, forwards on sides, backwards with multipliers.
 
-Every neuron owns its parameters, each of which lies between `weight - down` and `weight + up` (biases alike). So given
-what a layer reads, v, its preactivation z may be anything between its two sides,
+Every neuron owns its parameters, and each parameter is between `weight - down` and `weight + up` (biases too). So
+for a layer's input v, its preactivation z may be any value between its two sides,
 
     L = low v                       U = high v                      where v >= 0: after a ReLU
     L = high v - (high - low) v⁺    U = low v + (high - low) v⁺     where v has either sign;  v⁺ = max(v, 0)
 
-with low = weight - down, high = weight + up and the biases as one more column. What later layers see of a neuron is a
-function c z + d z⁺ of its preactivation: c = 0 after a ReLU; without an activation d comes of the second line above.
-Bounded from below by  l L + u U + k,  l >= 0, it becomes such a function of the layer before:
+with low = weight - down, high = weight + up and the biases as one more column. Later layers see of a neuron a
+function c z + d z⁺ of its preactivation: c = 0 after a ReLU; without an activation d comes from the second line
+above. With a lower bound  l L + u U + k,  l >= 0, it becomes such a function of the layer before:
 
     after a ReLU   c = 0,               d = l low + u high
     otherwise      c = l high + u low,  d = (u - l) (high - low)
 
-The walk starts from a margin's own row, whose L is wanted, and ends at what the points determine: a box, an interval of
-its own for each neuron of the first hidden layer. (Points that are boxes would be one more layer, without activation.)
-All radii may be multiplied by `scale`: a number, or a column with one for each row of the table.
+The walk starts from a margin's own row, with its L, and ends at the first hidden layer, where the points determine
+an interval for each neuron. (Boxes instead of points would be one more layer, without activation.) `scale`
+multiplies all radii: a number, or a column with one number for each row of the table.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _UNIT, _TINY = 2.0**-50, 2.0**-1016
 
 @dataclass(frozen=True)
 class Layer:
-    """Affine functions with their radii; `rectified` says that what they read is never negative."""
+    """Affine functions with their radii; `rectified` says that their input is never negative."""
 
     weight: Array
     bias: Array
@@ -58,7 +58,7 @@ class Layer:
     scale: Array = 1.0
 
     def on(self, convert: Any) -> Layer:
-        """The same layer with its arrays converted, to another library or device."""
+        """The same layer with its arrays in another library or on another device."""
         parts = [getattr(self, field.name) for field in fields(self)]
         # What is one array stays one.
         known: dict[int, Any] = {
@@ -68,7 +68,8 @@ class Layer:
 
     @cached_property
     def ends(self) -> tuple[Array, Array, Array, Array]:
-        """`low` and `high`, (out, in) each, or (n, out, in) where every row has a scale of its own; then of biases."""
+        """`low` and `high` of the weights, (out, in) each, or (n, out, in) if every row has its own scale; then
+        biases."""
         scale = self.scale if isinstance(self.scale, float) else self.scale[:, :, None]
         biases = self.bias - self.scale * self.bias_down, self.bias + self.scale * self.bias_up
         return self.weight - scale * self.down, self.weight + scale * self.up, *biases
@@ -80,13 +81,13 @@ class Layer:
     def sides(
         self, values: Array, plus: Array | None = None, today: Array | None = None
     ) -> tuple[Array, Array]:
-        """L and U at some values, (n, out) each; `plus` stands for v⁺ where a relaxation has made it something else."""
+        """L and U at some values, (n, out) each; `plus` replaces v⁺ if a relaxation changed it."""
         center = self.today(values) if today is None else today
         # Where v >= 0 it is v⁺.
         plus = activated(values, not self.rectified) if plus is None else plus
 
         def moved(one: Array, other: Array) -> Array:
-            """How far, with one radius on v⁺ and the other on v⁻."""
+            """The moves down and up, with one radius on v⁺ and the other on v⁻."""
             return _at(plus, one) if self.rectified else _at(plus, one) + _at(plus - values, other)
 
         below = moved(self.down, self.up)
@@ -97,7 +98,7 @@ class Layer:
         )
 
     def on_side(self, values: Array, side: Array, plus: Array | None = None) -> Array:
-        """The preactivations on one side each: low (True) or high; or as a number from -1 to 1, how far on which."""
+        """The preactivations on one side each: low (True) or high, or a number from -1 (low) to 1 (high)."""
         xp = array_namespace(values)
         if side.dtype == xp.bool:
             return xp.where(side, *self.sides(values, plus))
@@ -106,7 +107,7 @@ class Layer:
         return center + side * xp.where(side < 0.0, center - below, above - center)
 
     def share(self, values: Array, z: Array, relu: bool) -> Array:
-        """How far on which side z is, or what the activation hands on of it, -1 to 1: what `on_side` takes."""
+        """The side of z, or of its activation, from -1 (low) to 1 (high), for `on_side`."""
         xp, center = array_namespace(values), self.today(values)
         bottom, top = self.sides(values, today=center)
         reach = xp.where(z < center, center - bottom, top - center)
@@ -141,7 +142,7 @@ class Layer:
         return [self.pull(one, 0.0 * one), self.pull(0.0 * one, one), self.pull(0.0 * one, -one)]
 
     def over(self, low: Array, high: Array) -> list[Array]:
-        """The least L, the least U and the greatest U over a box of values, (n, out) each, exact but for rounding."""
+        """The least L, the least U and the greatest U over a box of values, (n, out) each, exact up to rounding."""
         xp, least = array_namespace(low), []
         for c, d, constant in self.lines:
             if c is None and d.shape[0] == 1:
@@ -153,27 +154,27 @@ class Layer:
         return [*least[:2], -least[2]]
 
     def size(self, values: Array) -> Array:
-        """What no sum of absolute values met in computing this layer exceeds for |v| <= values, (n, out)."""
+        """An upper bound of all sums of absolute values in computing this layer for |v| <= values, (n, out)."""
         xp = array_namespace(values)
         reach = _at(values, self.down) + _at(values, self.up) + self.bias_down + self.bias_up
         return values @ xp.abs(self.weight).T + xp.abs(self.bias) + self.scale * reach
 
     @property
     def terms(self) -> float:
-        """How many roundings a sum takes, several times over."""
+        """An upper bound, with a safety factor, of the number of roundings in a sum."""
         return float(self.weight.shape[1]) + 8.0
 
 
 def slack(terms: float, size: Array, factors: Array = 1.0) -> Array:
-    """How far rounding may carry what takes so many roundings, with terms that add up to `size`.
+    """A bound of the error of `terms` roundings, with terms that add up to `size`.
 
-    Each product may lose what is below the normal range, and what multiplies it, `factors` in all, magnifies that.
+    Each product may underflow, and its multipliers, `factors` in all, magnify the loss.
     """
     return terms * (_UNIT * size + _TINY * factors)
 
 
 def _side_by_side(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:
-    """Arrays of each layer, last first, as arrays of all of them."""
+    """Join the arrays of each layer (last first) into arrays of all layers."""
     if len(parts) == 1:
         return parts[0]
     concat = array_namespace(parts[0][0]).concat
@@ -181,12 +182,12 @@ def _side_by_side(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:
 
 
 def activated(values: Array, relu: bool) -> Array:
-    """What a layer hands on of its preactivations."""
+    """The output of a layer from its preactivations."""
     return array_namespace(values).maximum(values, 0.0) if relu else values
 
 
 def chords(bottom: Array, top: Array) -> tuple[Array, Array]:
-    """Slope and intercept of the line above z⁺ on each range: right at both ends, however the slope was rounded."""
+    """Slope and intercept of the line above z⁺ on each range; valid at both ends after rounding of the slope."""
     xp = array_namespace(top)
     high, low = xp.maximum(top, 0.0), xp.minimum(bottom, 0.0)
     width = high - low
@@ -197,7 +198,7 @@ def chords(bottom: Array, top: Array) -> tuple[Array, Array]:
 
 
 def _by(rows: Array, radius: Array) -> Array:
-    """rows @ radius; one number stands for a matrix full of it."""
+    """rows @ radius; a number means a matrix filled with it."""
     return row_sum(rows) * radius if isinstance(radius, float) else rows @ radius
 
 
@@ -213,9 +214,9 @@ def _dot(rows: Array, radius: Array) -> Array:
 
 @dataclass(frozen=True)
 class Margin:
-    """What must stay >= 0, or > 0 if `strict`: one logit above another; -1 stands for the constant 0.
+    """A margin that must stay >= 0, or > 0 if `strict`: one logit minus another; -1 means the constant 0.
 
-    `row` and `offset` are the margin as a function of the last hidden layer, `count` how many output rows take part.
+    `row` and `offset` are the margin as a function of the last hidden layer; `count` is its number of output rows.
     """
 
     row: Floats
@@ -234,12 +235,12 @@ class Margin:
         return replace(margin, row=row, offset=offset, count=int(np.abs(signs).sum()))
 
     def signs(self, n_outputs: int) -> Floats:
-        """What each logit counts in it: 1, -1 or 0."""
+        """The sign of each logit in the margin: 1, -1 or 0."""
         ones = np.eye(n_outputs + 1, n_outputs)
         return np.asarray(ones[self.above] - ones[self.below])
 
     def reach(self, radius: Radius) -> tuple[Array, Array]:
-        """How far down and how far up it goes where the output layer's parameters have these radii."""
+        """The radii of the margin down and up, from these radii of the output layer's parameters."""
         down, up = down_up(radius)
         if isinstance(down, float) or isinstance(up, float):
             return (self.count * down,) * 2
@@ -250,7 +251,7 @@ class Margin:
 
 
 def margins_for(network: Network, target: int) -> list[Margin]:
-    """What must stay on the right side for the class at index `target`: a margin for each rival, in order."""
+    """The margins of the class at index `target`: one for each rival, in order."""
     if network.n_outputs == 1:
         return [Margin.of(network, *((0, -1) if target == 1 else (-1, 0)), strict=target == 0)]
     rivals = [rival for rival in range(network.n_outputs) if rival != target]
@@ -259,7 +260,7 @@ def margins_for(network: Network, target: int) -> list[Margin]:
 
 @dataclass(frozen=True)
 class Layers(RowBatch):
-    """The hidden layers under a box Δ, and one margin after them."""
+    """The hidden layers under a box Δ, followed by one margin."""
 
     hidden: tuple[Layer, ...]
     relus: tuple[bool, ...]
@@ -267,7 +268,7 @@ class Layers(RowBatch):
 
     @classmethod
     def of(cls, network: Network, changes: PlausibleChanges, margin: Margin) -> Layers:
-        """The picture of `network` under `changes`, whose norm is taken to be inf, with a margin at its end."""
+        """The layers of `network` under `changes` (as if its norm were inf), followed by a margin."""
         *radii, last = changes.layer_radii(network)
         relus = tuple(kind == "relu" for kind in network.activations)
         # What a layer reads is never negative after a ReLU.
@@ -288,13 +289,13 @@ class Layers(RowBatch):
         return *self.hidden, self.margin
 
     def on(self, convert: Any) -> Layers:
-        """The same layers with their arrays converted."""
+        """The same layers with their arrays in another library or on another device."""
         return Layers(
             tuple(layer.on(convert) for layer in self.hidden), self.relus, self.margin.on(convert)
         )
 
     def scaled(self, scale: Array) -> Layers:
-        """Every radius multiplied by `scale`: a number, or a column."""
+        """The layers with every radius multiplied by `scale`: a number, or a column."""
         hidden = tuple(replace(layer, scale=scale) for layer in self.hidden)
         return Layers(hidden, self.relus, replace(self.margin, scale=scale))
 
@@ -305,7 +306,7 @@ class Layers(RowBatch):
 
     @cached_property
     def spans(self) -> list[tuple[int, slice]]:
-        """Each later hidden layer, last first, with its columns in an array that has one for every later neuron."""
+        """Each later hidden layer, last first, with its columns in an array of all later neurons."""
         spans, start = [], 0
         for i, layer in enumerate(self.hidden[1:], 1):
             spans.append((i, slice(start, start + layer.weight.shape[0])))
@@ -314,11 +315,11 @@ class Layers(RowBatch):
 
     @property
     def before(self) -> int:
-        """How many of the later neurons come before the last hidden layer."""
+        """The number of later neurons before the last hidden layer."""
         return int(self.spans[0][1].start)
 
     def start(self, points: Array) -> Box:
-        """What the points determine: the box of the first hidden layer's preactivations, rounding included."""
+        """The box of the first hidden layer's preactivations at these points, rounding included."""
         xp = array_namespace(points)
         first = self.hidden[0]
         low, high = first.sides(points)
@@ -327,10 +328,10 @@ class Layers(RowBatch):
 
     @cached_property
     def norms(self) -> list[tuple[float, float, float]]:
-        """Of each layer, and of the margin, what bounds its rounding.
+        """For each layer, and for the margin, the sizes that bound its rounding.
 
-        The greatest sum of |weights| of a row with all that they may move, the greatest |bias| likewise, and how many
-        roundings a sum takes.
+        They are the greatest sum of |weights| of a row (radii included), the greatest |bias| (radius included), and
+        the number of roundings in a sum.
         """
         xp, norms = array_namespace(self.margin.weight), []
         for layer in self.all:
@@ -341,12 +342,12 @@ class Layers(RowBatch):
 
     @cached_property
     def terms(self) -> float:
-        """How many roundings a walk back takes, several times over."""
+        """An upper bound, with a safety factor, of the number of roundings in a walk back."""
         return sum(layer.terms for layer in self.all)
 
     @cached_property
     def lowest(self) -> Fixed:
-        """Matrix and bias of the margin on its low side; None if it reads negative values or radii differ by row."""
+        """Matrix and bias of the margin on its low side; None for negative input, or radii that differ by row."""
         if not self.margin.rectified or not isinstance(self.margin.scale, float):
             return None
         low, _, bias, _ = self.margin.ends
@@ -354,7 +355,7 @@ class Layers(RowBatch):
 
     @cached_property
     def worst(self) -> Fixed:
-        """Those of the last hidden layer on the sides that the margin wants, where all rows want the same."""
+        """Matrix and bias of the last hidden layer on the margin's worst sides, if these are equal for all rows."""
         layer = self.hidden[-1]
         if self.lowest is None or not layer.rectified:
             return None
@@ -364,7 +365,7 @@ class Layers(RowBatch):
 
     @cached_property
     def wanted(self) -> Line:
-        """c, d and the constant with which a walk back begins: the margin's L, once or for each row."""
+        """c, d and the constant at the start of a walk back: the margin's L, once or for each row."""
         if self.lowest:
             return None, *self.lowest
         one, scale = self.margin.bias[None, :], self.margin.scale
@@ -372,7 +373,7 @@ class Layers(RowBatch):
         return self.margin.pull(one, 0.0 * one)
 
     def pulled(self, i: int, total: Array, low: Array) -> Line:
-        """What multipliers of layer i's neurons, of L where `low` and else of U, make of the layer before: `pull`."""
+        """`pull` for multipliers of layer i's neurons: of L where `low`, else of U."""
         if i == len(self.hidden) - 1 and self.worst:
             matrix, bias = self.worst
             return None, total @ matrix, total @ bias
@@ -387,11 +388,11 @@ class Layers(RowBatch):
         line: Line | None = None,
         before: int | None = None,
     ) -> tuple[Line, Array, Array, Array]:
-        """Walk back: c, d and the constant at the first layer; of later neurons multiplier, low side or not, and d.
+        """Walk back: c, d and the constant at the first layer; for later neurons the multiplier, the side, and d.
 
-        `bound` takes the columns of a layer and its d to the multiplier that bounds  d z⁺, and to the constant. Sides
-        are the worst for these multipliers, or as in `low`. The walk begins with `line` before layer `before`, by
-        default with the margin.
+        `bound` maps the columns of a layer and its d to the multiplier that bounds  d z⁺, and to the constant.
+        Sides are the worst for these multipliers, or those in `low`. The walk begins with `line` before layer
+        `before`; by default with the margin.
         """
         c, d, constant = self.wanted if line is None else line
         xp = array_namespace(d)
@@ -411,12 +412,12 @@ class Layers(RowBatch):
         return (c, d, constant), *(_side_by_side(met) if met else (d[:, :0],) * 3)
 
     def gradient(self, z: Array, low: Array | None = None) -> tuple[Line, Array, Array, Array]:
-        """Walk back where those later neurons are active whose z is positive: `back` without a relaxation."""
+        """Walk back with exactly the later neurons active whose z is positive: `back` without a relaxation."""
         active = array_namespace(z).astype(z > 0.0, z.dtype)
         return self.back(lambda span, d: (d * active[:, span], 0.0), low=low)
 
     def on_side(self, i: int, values: Array, low: Array, plus: Array | None = None) -> Array:
-        """The preactivations of layer i on these sides, the margin's own in the last; `plus` as for `sides`."""
+        """The preactivations of layer i on these sides (the last layer is the margin); `plus` as for `sides`."""
         last = i == len(self.hidden) - 1
         if last and low.dtype == array_namespace(low).bool and self.worst:
             matrix, bias = self.worst
@@ -429,10 +430,10 @@ class Layers(RowBatch):
         low: Array | None,
         handed: Callable[[int, slice, Array], tuple[Array, Array | None]] | None = None,
     ) -> Array:
-        """Walk forwards: z of every later neuron on its side, (n, N); today's where `low` is None.
+        """Walk forwards: z of every later neuron on its side, (n, N); today's z if `low` is None.
 
-        The first hidden layer hands on `values`. `handed` says what later ones do, and what stands for v⁺ there; by
-        default what their activation makes of z.
+        `values` are the outputs of the first hidden layer. `handed` computes the outputs of later layers and their
+        v⁺; by default it applies their activation.
         """
         seen: list[tuple[Array, ...]] = []
         plus = None
@@ -446,9 +447,9 @@ class Layers(RowBatch):
         return _side_by_side(seen[::-1])[0] if seen else values[:, :0]
 
     def reach(self, values: Array, low: Array) -> tuple[Array, Array]:
-        """The margin (n,) of the network in Δ that has these first values and later neurons on these sides; their z.
+        """The margin (n,) of the network in Δ with these first values and later neurons on these sides, and their z.
 
-        `low` says which neurons are on their low side; or, as a number from -1 to 1, how far on which.
+        `low` is a flag for the low side, or a number from -1 (low) to 1 (high).
         """
         z = self.seen(values, low)
         if self.spans:
@@ -456,7 +457,7 @@ class Layers(RowBatch):
         return self.reached(values), z
 
     def reached(self, values: Array) -> Array:
-        """The margin at its worst where the last hidden layer hands on `values`, (n,)."""
+        """The worst margin for the outputs `values` of the last hidden layer, (n,)."""
         if self.lowest is None:
             return self.margin.sides(values)[0][:, 0]
         row, bias = self.lowest
@@ -471,7 +472,7 @@ class Layers(RowBatch):
 
 
 def forward_error(norms: Sequence[tuple[Any, Any, float]], magnitude: Any) -> Any:
-    """How far rounding may carry a margin, or an interval bound, of layers with these norms where |x| <= magnitude."""
+    """A bound of the rounding error of a margin or an interval bound, for these norms and |x| <= magnitude."""
     error = 0.0 * magnitude
     for norm, edge, terms in norms:
         bulk = norm * magnitude + edge
@@ -482,13 +483,13 @@ def forward_error(norms: Sequence[tuple[Any, Any, float]], magnitude: Any) -> An
 
 @dataclass(frozen=True)
 class Box(RowBatch):
-    """The box [low, high] of what a layer hands on, (n, H) each."""
+    """The box [low, high] of a layer's outputs, (n, H) each."""
 
     low: Array
     high: Array
 
     def least(self, c: Array | None, d: Array) -> tuple[Array, Array]:
-        """The least of  c z + d z⁺  over the box summed over the neurons, (n, ...), and z where it is met."""
+        """The minimum over the box of  c z + d z⁺  summed over the neurons, (n, ...), and its z."""
         xp = array_namespace(self.low)
         low, high = (
             (self.low, self.high) if d.ndim == 2 else (self.low[:, None, :], self.high[:, None, :])
@@ -503,10 +504,10 @@ class Box(RowBatch):
 
 
 class Pass:
-    """Affine functions with a ReLU between them, as fast as a pass can be.
+    """A fast forward pass: affine functions with a ReLU between them.
 
-    Each is a matrix, turned, and its bias; `relus` says where one is missing. One that begins with twice as many rows
-    as there are variables reads points as x⁺ and x⁻ side by side; of points x >= 0 the first half is enough.
+    Each function is a transposed matrix and its bias; `relus` says where a ReLU is missing. A first matrix with
+    twice as many rows as variables reads x⁺ and x⁻ side by side; for points x >= 0 the first half is enough.
     """
 
     def __init__(
@@ -526,7 +527,7 @@ class Pass:
         self.nonnegative = convert(np.concatenate([wholes[0][:n_features], wholes[0][-1:]]))
 
     def __call__(self, points: Array) -> Array:
-        """What the last function makes of points, (n, k)."""
+        """The output of the last function at points, (n, k)."""
         xp, numpy, first = array_namespace(points), isinstance(points, np.ndarray), self.nonnegative
         columns = [points]
         if self.split and not xp.min(points) >= 0.0:
@@ -545,7 +546,7 @@ class Pass:
 
 
 def interval_pass(layers: Sequence[Layers], convert: Any = np.asarray) -> Pass:
-    """The interval bounds of several margins of a network with ReLU everywhere, one plain pass of twice the width.
+    """The interval bounds of several margins as one plain pass of twice the width, for networks with ReLU everywhere.
 
     The values are the lower and upper ends side by side:
 
@@ -554,7 +555,7 @@ def interval_pass(layers: Sequence[Layers], convert: Any = np.asarray) -> Pass:
                         high <- high⁺ high + high⁻ low
         margin          low⁺ low + low⁻ high
 
-    Columns that no margin looks at are left out; with a single margin that is half of the last layer's.
+    Columns that no margin uses are left out; with a single margin that is half of the last layer's columns.
     """
     parts: list[tuple[Floats, Floats]] = []
     margins = zip(*map(attrgetter("margin.ends"), layers), strict=True)
@@ -577,9 +578,9 @@ def interval_pass(layers: Sequence[Layers], convert: Any = np.asarray) -> Pass:
 
 
 def suspect(layers: Layers, convert: Any) -> tuple[Values, Pass]:
-    """One network in Δ that breaks most of what can be broken, of those with ReLU everywhere: its sides, its margin.
+    """The sides and the margin of one network in Δ that breaks most breakable rows; needs ReLU everywhere.
 
-    Where every later neuron is active, these are the worst sides, whatever the point.
+    If every later neuron is active, these are the worst sides for every point.
     """
     sides, slope = [np.ones(1, dtype=bool)], np.ones((1, 1))
     parts: list[tuple[Floats, Floats]] = []

@@ -1,9 +1,9 @@
-"""How far retraining moves a model: choose delta from evidence, and say how sure it is.
+"""Choose delta or a margin from evidence about retrained models, with a stated probability.
 
 incremental  delta_incremental    the distance that fine-tuning on new data covers (the paper's delta_inc)
-validation   delta_validation     the least delta whose recourse survives retrained models (the paper's delta_val)
-conformal    delta_calibrated     a delta that the next retraining respects with a stated probability
-risk         risk_calibrated      a setting, of any kind of change, at which the next model breaks few promises
+validation   delta_validation     the least delta whose recourse every retrained model accepts (the paper's delta_val)
+conformal    delta_calibrated     a delta that the next retraining stays within, with a stated probability
+risk         risk_calibrated      the least setting, for any kind of change, at which the next model breaks few promises
 """
 
 from holdfast.calibration._conformal import CalibratedDelta, delta_calibrated, least_history

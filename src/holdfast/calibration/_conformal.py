@@ -1,20 +1,20 @@
-"""`delta_calibrated`: a delta that the next retraining respects with a stated probability.
+"""`delta_calibrated`: a delta that the next retraining stays within, with a stated probability.
 
     delta = the k-th smallest of n distances,   k = ceil((n + 1) p)
 
-If the next distance is exchangeable with these n, it is as likely to rank first among the n + 1 as second, third, ...,
-so it is at most the k-th smallest with probability at least k / (n + 1) >= p. No other assumption is made: not on the
-model, nor on the shape of the distribution (split conformal prediction).
+If the next distance is exchangeable with these n, each rank among the n + 1 is equally likely. So the next distance
+is at most the k-th smallest with probability at least k / (n + 1) >= p. This needs no other assumption about the
+model or the distribution (split conformal prediction).
 
-That probability is over the history too: one history in a few covers less. With a confidence c the rank is the least k
-with P(Binomial(n, p) < k) >= c, so that with probability c over histories of independent retrainings the delta covers
-at least the share p of all that may come (a tolerance limit after Wilks).
+That probability is over histories too: a single history may cover less. With a confidence c the rank is the least k
+with P(Binomial(n, p) < k) >= c. Then, with probability c over histories of independent retrainings, delta covers at
+least the share p of all future retrainings (a tolerance limit after Wilks).
 
-Where delta has a shape, one radius s_i for each layer or parameter, the first retrainings give the shape and the others
-are ranked by max_i distance_i / s_i; the radii are s_i times the ratio of that rank. A shape that had seen the ranked
-ones, but not the next, would break the symmetry that the probability rests on. Each s_i has a floor, so every ratio is
-finite. Without one, a part that moves in the ranked retrainings alone would leave no answer, and the radii that were
-handed out would hold the next model less often than stated.
+A delta with a shape has one radius s_i for each layer or parameter. The first retrainings give the shape, and the
+others are ranked by max_i distance_i / s_i; the radii are s_i times the ratio of that rank. The ranked retrainings
+must not shape delta, because the next one does not: the probability needs this symmetry. Each s_i has a floor, so
+every ratio is finite. Without the floor, a part that moves only in ranked retrainings would leave no result, and
+the returned radii would contain the next model less often than stated.
 """
 
 from __future__ import annotations
@@ -54,26 +54,26 @@ _FLOOR = 0.25
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CalibratedDelta(ChosenDelta):
-    """What `delta_calibrated` found.
+    """The result of `delta_calibrated`: a delta and the probability that the next retraining stays within it.
 
     Attributes
     ----------
     evidence
-        One row for each retraining: distance, role ("shape" or "rank"), where known the distance of each layer, and
-        with a radius for each parameter the largest move relative to its radius (`ratio`).
+        One row for each retraining: distance, role ("shape" or "rank"), if known the distance of each layer, and
+        for radii by parameter the largest move relative to its radius (`ratio`).
     coverage
-        The probability asked for.
+        The requested probability.
     rank, n_ranked
-        delta is the rank-th smallest of so many.
+        delta is the rank-th smallest of `n_ranked` distances.
     confidence
-        How sure it is that `coverage` is reached with this very history; None where only the average is promised.
+        The confidence that this history reaches `coverage`; None if `coverage` holds on average over histories.
     caveats
-        What else is known: which rows the next retraining has to draw so that it is exchangeable with these, whether
-        some of them are copies or single steps of the optimiser, and how many accepted rows bear leaf radii.
+        Notes on the result: which rows the next retraining has to draw to be exchangeable with these, whether some
+        are copies or single steps of the optimiser, and how many accepted rows are robust at leaf radii.
     today
-        What the model is known by that delta is around; "" where distances were given.
+        The fingerprint of the model that delta is around; "" if distances were given.
     retrained
-        What each retraining is known by. `changes` carry no probability where some are copies.
+        The fingerprint of each retraining. `changes` carry no probability if some are copies.
     """
 
     coverage: float
@@ -86,13 +86,13 @@ class CalibratedDelta(ChosenDelta):
 
     @property
     def inside(self) -> Inside:
-        """How probably the next retraining lies in Δ; `changes` carry it."""
+        """The probability that the next retraining lies in Δ; `changes` carry it."""
         record = {"model": self.today, "retrained": [*self.retrained]} if self.today else None
         return Inside(self.rank, self.n_ranked, self.coverage, self.confidence, record)
 
     @property
     def changes(self) -> Changes:
-        """Δ with this delta, and how probably it holds the next model."""
+        """Δ with this delta, and with the probability that it contains the next model."""
         return self._known(super().changes)
 
     def _known(self, changes: Changes) -> Changes:
@@ -101,12 +101,12 @@ class CalibratedDelta(ChosenDelta):
 
     @property
     def guaranteed(self) -> float:
-        """The probability that is guaranteed, histories included: rank / (n_ranked + 1), at least `coverage`."""
+        """The probability rank / (n_ranked + 1), over histories too; it is at least `coverage`."""
         return self.inside.probability
 
     @property
     def name(self) -> str:
-        """What a picture calls it."""
+        """The label in plots."""
         return f"calibrated at {self.coverage:g}"
 
     def __str__(self) -> str:
@@ -135,47 +135,48 @@ def delta_calibrated(
     origin: Any = None,
     X: Any = None,
 ) -> CalibratedDelta:
-    """A delta that the next retraining stays within, with probability at least `coverage`.
+    """Find a delta that the next retraining stays within, with probability at least `coverage`.
 
-    The one condition: the next retraining is *exchangeable* with those in `history`, that is, no order of all of them
-    is likelier than another. It holds for independent retrainings made in the same way, on data drawn in the same way.
-    It fails where retraining drifts (each month further), where the next run uses another optimiser or ten times the
-    data, and where the history was picked for being calm. The probability is over the history as well: over many
-    calibrations, so large a part of the next retrainings is covered. `confidence` asks it of the one at hand.
+    The only condition: the next retraining is *exchangeable* with those in `history`, so that every order of them
+    is equally likely. Independent retrainings, made in the same way on data drawn in the same way, meet it. It
+    fails if retraining drifts (each month further), if the next run uses another optimiser or ten times the data,
+    or if calm months were picked for the history. The probability is an average over histories; `confidence` makes
+    a statement about the given one.
 
     Parameters
     ----------
     history
-        Retrainings of one model (a `RetrainedModels`, or what `delta_incremental` found); or models in the order in
-        which they were in use, each the retraining of the one before; or distances: n numbers, or n rows with one for
-        each layer. Models have to share their preprocessing: behind a scaler that was fitted anew, parameters mean
-        something else. Trees that were refitted keep their structure: each leaf gets a radius, and `changes` are
+        One of three. Retrainings of one model: a `RetrainedModels`, or the result of `delta_incremental`. Or models
+        in the order of their use, each a retraining of the one before. Or distances: n numbers, or n rows with one
+        for each layer. Models must share their preprocessing, because parameters behind a refitted scaler mean
+        something else. Refitted trees keep their structure: each leaf gets a radius, and `changes` are
         `TreeChanges`.
     coverage
-        The probability p. It takes n >= p / (1 - p) retrainings: 9 for 0.9, 19 for 0.95, 99 for 0.99.
+        The probability p. It needs n >= p / (1 - p) retrainings: 9 for 0.9, 19 for 0.95, 99 for 0.99.
     confidence
-        If given, the probability that this history's delta covers at least `coverage` of all retrainings to come, for
-        independent ones made alike. It takes a longer history: at confidence 0.95, 29 retrainings for coverage 0.9 and
-        59 for 0.95.
+        If given, the probability that this history's delta covers at least `coverage` of all future retrainings, if
+        retrainings are independent and made alike. It needs a longer history: at confidence 0.95, 29 retrainings
+        for coverage 0.9 and 59 for 0.95.
     shape
-        "uniform", one radius for all parameters, the default for networks; "layer" or "parameter", one for each, with
-        the same probability for all of them *together*. The first quarter of the history (fewer if the rest would be
-        too few) gives the shape, the others are ranked. The shape of "layer" is each layer's mean distance, at least a
-        quarter of the largest. That of "parameter" is how far each went down and up at most, and half as much again of
-        its most in either direction and of the mean of its layer's weights, or biases; at least a quarter of the mean
-        of all. It takes models, and the norm inf. Trees always have a radius for each leaf.
+        "uniform", the default for networks, is one radius for all parameters. "layer" and "parameter" give one
+        radius to each, with the same probability for all of them *together*. The first quarter of the history (less
+        if too few would be left) gives the shape; the others are ranked. The shape of "layer" is each layer's mean
+        distance, at least a quarter of the largest. The shape of "parameter" is the largest move of each parameter
+        down and up, plus half of its largest move in either direction, plus half of the mean over its layer's
+        weights or biases; at least a quarter of the overall mean. It needs models and the norm inf. Trees always
+        have a radius for each leaf.
     norm
-        The norm in which models are compared.
+        The p of the norm of the distances.
     origin
-        The model that all of `history` was retrained from, where it is a plain list of models.
+        The model from which every model of `history` was retrained, for a plain list of models.
     X
-        For trees: rows of the table. The result says how many of those that today's model gives its last class bear
-        the radii. By default the rows that `retrain` drew from.
+        For trees: rows of the table. The result says how many of the rows in today's last class are robust at the
+        radii. By default the rows that `retrain` drew from.
 
     Raises
     ------
     InvalidInputError
-        Among others if the history is too short for the coverage, or its models differ in their preprocessing.
+        For example if the history is too short for the coverage, or its models differ in their preprocessing.
 
     Examples
     --------
@@ -201,7 +202,7 @@ at most 0.75
         shape == "parameter" and norm != math.inf
     ):
         raise InvalidInputError(
-            f"shape: expected 'uniform', 'layer', or 'parameter' in the norm inf, got {shape!r} in the norm {norm:g}"
+            f"shape: expected 'uniform', 'layer', or 'parameter' with norm=inf, got {shape!r} with norm={norm:g}"
         )
     drawn = isinstance(history, RetrainedModels)
     caveats = [*history.caveats, *[SINGLE_STEP] * (history.steps == 1)] if drawn else []
@@ -211,10 +212,10 @@ at most 0.75
     trees = any(isinstance(one, TreeEnsemble) for pair in pairs for one in pair)
     if trees and (shape is not None or norm != math.inf):
         raise InvalidInputError(
-            "shape, norm: leave them out for trees, which have a radius for each leaf"
+            "shape, norm: leave them out for trees, which always get a radius for each leaf"
         )
     if X is not None and not trees:
-        raise InvalidInputError("X: expected none except for trees, got a table")
+        raise InvalidInputError("X: only trees take a table here; leave X= out for networks")
     shape = "leaf" if trees else shape or "uniform"
     if trees:
         _check_trees(pairs, drawn)
@@ -265,34 +266,34 @@ at most 0.75
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CalibratedLeaves(CalibratedDelta):
-    """What `delta_calibrated` found for trees that were refitted: a radius for each leaf."""
+    """The result of `delta_calibrated` for refitted trees: a radius for each leaf."""
 
     @property
     def changes(self) -> Changes:
-        """The ensembles within these radii, for `certify` and `explain`."""
+        """`TreeChanges` with these radii, for `certify` and `explain`."""
         assert isinstance(self.delta, tuple)
         return self._known(TreeChanges(leaves=self.delta[0]))
 
     @property
     def shown(self) -> str:
-        """The radius as people read it."""
+        """The radius in words."""
         return f"up to {float(self):.3g}, by leaf"
 
 
 def _check_trees(pairs: list[Any], drawn: bool) -> None:
-    """Refuse by its number what did not keep the structure of the first trees."""
+    """Raise, with its number, for a retraining that changed the structure of the first trees."""
     for number, pair in enumerate(pairs, 1):
         alike = leaf_moves([(pairs[0][0], one) for one in pair]) is not None
         if not alike or not (drawn or pair[0].reads_like(pair[1])):
             why = next((f" ({one.why})" for one in pair if type(one) is Scored), "")
             raise InvalidInputError(
-                "history: expected trees that kept their structure, such as retrain(how='refit') makes, got others in "
-                f"retraining {number}{why}; risk_calibrated takes any"
+                f"history: the trees of retraining {number} have another structure{why}; refit them with "
+                "retrain(how='refit'), or use risk_calibrated, which takes any models"
             )
 
 
 def _borne(model: Model, X: Any, radii: Floats) -> str:
-    """How many rows that have today's last class bear leaf radii, and what half of them bear."""
+    """How many rows in today's last class are robust at these leaf radii, and the median radius, in words."""
     space = None
     if isinstance(X, pd.DataFrame):
         gaps = X.columns[X.isna().any()]
@@ -304,14 +305,16 @@ def _borne(model: Model, X: Any, radii: Floats) -> str:
     changes, most = TreeChanges(leaves=radii), float(radii.max())
     factors = radius_of_points(table.model, table.points[rows], classes[rows], changes).lower
     bear = int((factors > 1.0).sum())
-    said = f"{bear} of {rows.size} rows that today's model gives {label} bear radii of up to {most:.2g}"
-    return f"{said}, half of them {np.median(factors) * most:.2g}" + ": use risk_calibrated" * (
+    said = (
+        f"{bear} of {rows.size} rows of class {label} are robust at these radii of up to {most:.2g}"
+    )
+    return f"{said}, half of them at {np.median(factors) * most:.2g}" + ": use risk_calibrated" * (
         not bear
     )
 
 
 def _n_shape(n: int, coverage: float, confidence: float | None, *, shaped: bool) -> int:
-    """How many of n retrainings give the shape, so that enough are left to rank; raises where they are too few."""
+    """The number of retrainings that give the shape, so that enough are left to rank; raises if n is too small."""
     needed = least_history(coverage, confidence)
     if n < needed + shaped:
         ranked = n - shaped
@@ -332,7 +335,7 @@ def _n_shape(n: int, coverage: float, confidence: float | None, *, shaped: bool)
 
 
 def _rank(n: int, coverage: float, confidence: float | None) -> int:
-    """Which of n distances in rising order is large enough."""
+    """The rank among n distances in rising order that is large enough."""
     if confidence is None:
         # The product of two floats may lie a hair above a whole number.
         return max(1, math.ceil((n + 1) * coverage - 1e-9))
@@ -340,7 +343,7 @@ def _rank(n: int, coverage: float, confidence: float | None) -> int:
 
 
 def least_history(coverage: float, confidence: float | None = None) -> int:
-    """How many retrainings it takes, so that the largest distance will do: n / (n + 1) >= p, or p ** n <= 1 - c."""
+    """The least n for which the largest distance suffices: n / (n + 1) >= p, or p ** n <= 1 - c."""
     if confidence is None:
         return max(1, math.ceil(coverage / (1.0 - coverage) - 1e-9))
     n = max(1, math.ceil(math.log1p(-confidence) / math.log(coverage) - 1e-9))
@@ -354,7 +357,7 @@ def _shaped(
     layers: Floats | None,
     pairs: list[Any],
 ) -> Pair:
-    """What is measured of each retraining, and the shape that the first `n` give it."""
+    """The measurements of each retraining, and the shape from the first `n`."""
     if shape == "uniform":
         return whole[:, None], np.ones(1)
     leaves = leaf_moves(pairs)
@@ -372,22 +375,22 @@ def _shaped(
         return moves, _usual(moves[:n], pairs[0][0])
     also = ", or a distance for each layer" * (shape == "layer")
     raise InvalidInputError(
-        f"history: expected models{also}, for the shape {shape!r}, got a distance for each model"
+        f"history: shape={shape!r} needs models{also}, got one distance for each retraining"
     )
 
 
 def _ratios(moves: Floats, shape: Floats) -> Floats:
-    """The largest ratio to the shape in each row; infinite where something moved that has radius 0."""
+    """The largest ratio to the shape in each row; infinite if a part with radius 0 moved."""
     unknown = np.where(moves > 0.0, np.inf, 0.0)
     ratios = np.divide(moves, shape, out=unknown, where=np.broadcast_to(shape > 0.0, moves.shape))
     return np.asarray(ratios.max(axis=1))
 
 
 def _usual(moves: Floats, network: Network) -> Floats:
-    """How far each parameter usually goes down, and how far up, from a few retrainings.
+    """The usual move of each parameter down and up, from a few retrainings.
 
-    The most of a few says little of a single parameter, and a ratio is that of the parameter of which it says least: so
-    each leans on what it did in the other direction, and on the others of its kind.
+    The maximum of a few moves is a poor estimate for a single parameter, and the worst estimate sets the ratio. So
+    each estimate also uses the other direction and the other parameters of its kind.
     """
     most = moves.max(axis=0).reshape(2, -1)
     either = most.max(axis=0)
@@ -396,13 +399,13 @@ def _usual(moves: Floats, network: Network) -> Floats:
 
 
 def _floored(unit: Floats, common: Callable[[Floats], Any]) -> Floats:
-    """The shape with a floor for what hardly moved, or did not; ones where nothing moved."""
+    """The shape with a floor for parts that hardly moved; ones if no part moved."""
     scale = float(common(unit))
     return np.maximum(unit, _FLOOR * scale) if scale > 0.0 else np.ones_like(unit)
 
 
 def _steps(history: Any, origin: Any) -> list[tuple[Model, Model]]:
-    """Each retraining, as the models before and after it."""
+    """The models before and after each retraining."""
     if isinstance(history, RetrainedModels) and origin is None:
         today = history.classifier
         if isinstance(today, Network) and not history.comparable:
@@ -418,7 +421,7 @@ def _steps(history: Any, origin: Any) -> list[tuple[Model, Model]]:
     steps = list(pairwise(models)) if start is None else [(start, model) for model in models]
     if not steps:
         raise InvalidInputError(
-            "history: expected at least two models, one retrained from the other"
+            "history: expected at least two models, each retrained from the one before, or origin="
         )
     return steps
 
@@ -426,7 +429,7 @@ def _steps(history: Any, origin: Any) -> list[tuple[Model, Model]]:
 def _distances(
     numbers: Floats | None, pairs: list[Any], norm: float
 ) -> tuple[Floats, Floats | None]:
-    """Each retraining's distance, and that of its layers where known."""
+    """The distance of each retraining, and of its layers if known."""
     if numbers is not None:
         return (numbers, None) if numbers.ndim == 1 else (p_norm(numbers, norm), numbers)
     leaves = leaf_moves(pairs)
@@ -440,7 +443,7 @@ def _distances(
 
 
 def _as_numbers(history: Any) -> Floats | None:
-    """The history as an array if it is one of numbers, else None."""
+    """The history as an array if it consists of numbers, else None."""
     if isinstance(history, pd.Series | pd.DataFrame):
         history = history.to_numpy()
     if not isinstance(history, Sequence | np.ndarray) or isinstance(history, str | bytes):

@@ -1,4 +1,4 @@
-"""`delta_incremental`: how far fine-tuning on new data moves the parameters."""
+"""`delta_incremental`: the distance by which fine-tuning on new data moves the parameters."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Statistic = str | float
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IncrementalDelta(ChosenDelta):
-    """What `delta_incremental` found.
+    """The result of `delta_incremental`: a delta from fine-tuned models.
 
     Attributes
     ----------
     evidence
         One row for each retrained model: share, rows, seed, distance and the distance of each layer (layer_1, ...).
     share
-        The share of the new data that `delta` is for.
+        The share of the new data to which `delta` belongs.
     statistic
         "mean", "max" or a quantile.
     retrained
@@ -45,12 +45,12 @@ class IncrementalDelta(ChosenDelta):
 
     @property
     def name(self) -> str:
-        """What a picture calls it."""
+        """The label in plots."""
         return f"{in_words(self.statistic)} of the fine-tuned models"
 
     @property
     def inside(self) -> int:
-        """How many of the models retrained on that share lie within delta."""
+        """The number of models, retrained on that share, that lie within delta."""
         return sum(
             self.changes.contains(self.retrained.today, network)
             for network in self.retrained.networks
@@ -64,9 +64,9 @@ class IncrementalDelta(ChosenDelta):
         ).rename("delta")
 
     def plot(self, ax: Axes | None = None, *, also: Iterable[ChosenDelta] = ()) -> Axes:
-        """The paper's Figure 4: delta against the share of new data, and the value chosen.
+        """Plot delta against the share of new data, and the chosen value (the paper's Figure 4).
 
-        Each retrained model is a dot. `also` draws deltas found in other ways as lines, to compare.
+        Each retrained model is a dot. `also` draws deltas from other methods as lines.
         """
         picture: Axes = draw(self, ax, also)
         return picture
@@ -101,27 +101,27 @@ def delta_incremental(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> IncrementalDelta:
-    """The distance that fine-tuning on new data covers: the paper's delta_inc.
+    """Find the distance by which fine-tuning on new data moves the model: the paper's delta_inc.
 
-    Right where today's model is updated by a few gradient steps. It describes the retrainings that were tried and says
-    nothing about the next one: about half of them lie beyond their own mean. Take ``statistic="max"`` to cover all that
-    were tried, or `delta_calibrated` for a stated probability.
+    Use it for a model that is updated by a few gradient steps. The result describes the tried retrainings, not the
+    next one: about half of the retrainings lie beyond their mean. Use ``statistic="max"`` to cover all tried
+    retrainings, or `delta_calibrated` for a stated probability.
 
     Parameters
     ----------
     model, X_new, y_new
-        Today's model, and data that came since, as `retrain` takes them.
+        Today's model and the new data, as for `retrain`.
     share
-        How much of the new data a retraining sees. Several shares show how delta grows with it.
+        The share of the new data that a retraining uses. Several shares show how delta grows.
     at
-        The share that delta is for, one of those in `share`; by default the largest.
+        The share to which delta belongs, one of `share`; by default the largest.
     n
-        Models for each share.
+        The number of models for each share.
     statistic
-        "mean" (as in the paper), "max", or a number between 0 and 1: at least so large a part of the observed
+        "mean" (as in the paper), "max", or a number between 0 and 1: at least this share of the observed
         retrainings lies within delta.
     norm
-        p >= 1.
+        The p of the norm, at least 1.
     space, seed, epochs, retrain, n_jobs, progress
         As for `holdfast.retraining._retrain`.
 
@@ -179,13 +179,13 @@ def _summary(distances: Floats, statistic: Statistic) -> float:
 
 
 def _radius(distances: Floats, statistic: Statistic, norm: float) -> float:
-    """The mean as it is, to compare with the paper's; an observed distance with that model inside."""
+    """The mean unchanged, to compare with the paper; an observed distance rounded so that its model is inside."""
     value = _summary(distances, statistic)
     return value if statistic == "mean" else float(outward(value, norm))
 
 
 def in_words(statistic: Statistic) -> str:
-    """What the statistic is called."""
+    """The name of the statistic."""
     if isinstance(statistic, str):
         return {"mean": "mean", "max": "largest"}[statistic]
     return f"{statistic:g}-quantile"

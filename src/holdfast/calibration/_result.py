@@ -1,4 +1,4 @@
-"""What every way of choosing delta returns: the number, the Δ it stands for, and the evidence."""
+"""The result of every method that chooses delta: the number, its Δ, and the evidence."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SINGLE_STEP = (
 
 
 class Calibration(Shown):
-    """What was chosen from evidence; as a text it says what, and what that rests on."""
+    """A value chosen from evidence; ``print`` shows the value and its conditions."""
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the evidence, and what was chosen from it."""
+        """Plot the evidence and the chosen value."""
         picture: Axes = draw(self, ax)
         return picture
 
@@ -41,18 +41,18 @@ class Calibration(Shown):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChosenDelta(Calibration, ABC):
-    """A delta and where it comes from.
+    """A delta and its evidence.
 
     Attributes
     ----------
     delta
         The radius, one for each layer, or one for each weight, [down, up]; nan if none was found.
     norm
-        The norm that it is a radius in.
+        The p of the norm.
     evidence
-        What was measured, one row for each measurement.
+        The measurements, one row each.
     biases
-        True, or the radii of the biases where each weight has its own.
+        True, or the radii of the biases if each weight has its own radius.
     """
 
     delta: Delta
@@ -67,17 +67,18 @@ class ChosenDelta(Calibration, ABC):
             raise InvalidInputError(str(self))
         if float(self) == 0.0:
             raise InvalidInputError(
-                f"delta: expected retraining to move the model, got distance 0 ({self})"
+                f"delta: retraining did not move the model, so delta is 0 ({self}); "
+                "retrain with more data or epochs"
             )
         return PlausibleChanges(self.delta, self.norm, self.biases)
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What a picture calls it."""
+        """The label in plots."""
 
     def __float__(self) -> float:
-        """The radius; of several the largest, whose box holds them all."""
+        """The radius; of several the largest, whose box contains all others."""
         radii: tuple[float | Floats, ...] = (
             self.delta if isinstance(self.delta, tuple) else (self.delta,)
         )
@@ -85,19 +86,19 @@ class ChosenDelta(Calibration, ABC):
         return max(float(np.max(part)) for part in (*radii, *biases))
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         chosen, _, known = str(self).partition("; ")
         # Seeds are names, not quantities.
         table = self.evidence.astype(
             {name: str for name in self.evidence.columns if name == "seed"}
         )
         return Summary(
-            chosen, [("what is known", known), ("norm", self.norm)], table, rows="measurements"
+            chosen, [("details", known), ("norm", self.norm)], table, rows="measurements"
         )
 
     @property
     def shown(self) -> str:
-        """The radius as people read it."""
+        """The radius in words."""
         if isinstance(self.biases, tuple):
             return f"up to {float(self):.3g}, by parameter"
         if isinstance(self.delta, tuple):
@@ -106,5 +107,5 @@ class ChosenDelta(Calibration, ABC):
 
 
 def outward(distance: Any, norm: float) -> Any:
-    """A hair above a computed distance, so that the model at that distance lies inside Δ in exact arithmetic too."""
+    """A number slightly above a computed distance, so that its model is inside Δ in exact arithmetic too."""
     return distance * (1.0 + (1e-15 if norm == math.inf else 1e-12))

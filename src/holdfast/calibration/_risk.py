@@ -1,22 +1,25 @@
 """`risk_calibrated`: the least setting at which the next model breaks few enough promises.
 
-Promises are made at every setting λ of a family of changes; a larger one asks more of them. L_i(λ) is the largest share
-of promises that retrained model i breaks at λ or at any larger setting, so it falls as λ rises. Chosen is the least
-λ with
+Promises are made at every setting λ of a family of changes; a larger λ makes promises stricter. L_i(λ) is the
+largest share of promises that retrained model i breaks at λ or at any larger setting, so it falls as λ rises. The
+result is the least λ with
 
     (L_1(λ) + ... + L_n(λ) + 1) / (n + 1) <= broken.
 
-Then E[L(λ)] <= broken for the next model, if it is exchangeable with these n. Were it known, the least λ at which the
-mean of all n + 1 losses is at most `broken` would be no larger, since its own loss is at most 1; and given the n + 1
-models, it is as likely to be any of them (conformal risk control: Angelopoulos, Bates, Fisch, Lei and Schuster 2022).
-The same rule for the loss "more than `broken` of the promises" and 1 - `probability` gives a probability. Where no
-setting passes nothing is promised, so nothing is broken: the expectation is over all calibrations, these included. Of
-those that pass, where few do, more may be broken: with pi = the probability that one passes, at most `broken` / pi, so
-twice `broken` where at least every second passes. No rule that looks at the models can promise more, for models that
-break everything now and then, and nothing otherwise, would pass in the calm times alone.
+Then E[L(λ)] <= broken for the next model, if it is exchangeable with these n. Proof: let λ* be the least λ at which
+the mean of all n + 1 losses, the next one included, is at most `broken`. λ* is at most the chosen λ, because the
+next loss is at most 1. Given the n + 1 models, the next one is equally likely to be any of them (conformal risk
+control: Angelopoulos, Bates, Fisch, Lei and Schuster 2022). The same rule with the loss "more than `broken` of the
+promises" and the bound 1 - `probability` gives a probability.
 
-The proof needs all but the losses to be fixed before the first retrained model is looked at: people, promises,
-settings, and which of these leave too many people without advice. They depend on today's model and on the people alone.
+If no setting passes, no promise is made, so none is broken. The expectation is over all calibrations, these
+included. Calibrations that pass may break more: with pi, the probability of passing, at most `broken` / pi, so at
+most twice `broken` if at least every second passes. No rule that looks at the models can promise more: models that
+break all promises now and then, and none otherwise, would pass only in calm times.
+
+The proof needs everything except the losses to be fixed before the first retrained model is used: people, promises,
+settings, and the settings that leave too many people without advice. All depend only on today's model and the
+people.
 """
 
 from __future__ import annotations
@@ -66,30 +69,30 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CalibratedRisk(Calibration):
-    """What `risk_calibrated` found.
+    """The result of `risk_calibrated`: a setting and the chance that promises are broken.
 
     Attributes
     ----------
     evidence
-        One row for each setting: setting, promises (people with advice), loss (the mean share of promises that a
-        retrained model breaks), bound (what the rule makes of the losses; nan where too many people lose their advice),
-        cost_l1, times (how many times what the same people's advice costs at the least setting), coverage (the share of
-        the people with advice at the least setting who still have some), passes. With groups also ``loss_<group>`` and
-        ``coverage_<group>``.
+        One row for each setting, with the columns setting, promises (people with advice), loss (the mean share of
+        promises that a retrained model breaks), bound (the rule's bound; nan if too many people lose their advice),
+        cost_l1, times (the cost relative to the same people's advice at the least setting), coverage (the share of
+        the people with advice at the least setting who still have advice) and passes. With groups also
+        ``loss_<group>`` and ``coverage_<group>``.
     losses
-        (models, settings): the share of the promises at each setting that each model breaks.
+        (models, settings): the share of promises at each setting that each model breaks.
     chosen
-        What to promise against; None where no setting passes.
+        The chosen changes; None if no setting passes.
     size
-        The setting that was chosen; nan where none passes.
+        The chosen setting; nan if none passes.
     chance
-        What was asked for, and on how many models.
+        The requested share or probability, and the number of models.
     coverage
-        The least coverage that was asked for.
+        The requested least coverage.
     unit
-        What the setting is called.
+        The name of the setting, such as "margin".
     caveat
-        What else is to be known about the retrained models; "" if nothing.
+        A note on the retrained models, or "".
     """
 
     evidence: pd.DataFrame
@@ -103,17 +106,17 @@ class CalibratedRisk(Calibration):
 
     @property
     def broken(self) -> float:
-        """The share of promises that may be broken."""
+        """The requested share of promises that may be broken."""
         return self.chance.broken
 
     @property
     def reached(self) -> bool:
-        """Whether a setting passes."""
+        """Whether a setting passed."""
         return self.chosen is not None
 
     @property
     def changes(self) -> Changes:
-        """What to promise against, for `explain` with the same generator and space; it carries the chance."""
+        """The chosen changes with their chance, for `explain` with the same generator and space."""
         if self.chosen is None:
             raise InvalidInputError(str(self))
         return self.chosen
@@ -126,15 +129,15 @@ class CalibratedRisk(Calibration):
         first = rows.iloc[0]
         kept = "all" if row["coverage"] == 1.0 else share(row["coverage"])
         measured = (
-            f"measured: {share(row['loss'])} broken on average; {kept} of {first['promises']} people with advice at "
-            f"{self.unit} {first['setting']:.3g} have some, at {row['times']:.3g} times its cost"
+            f"measured: {share(row['loss'])} broken on average; of {first['promises']} people with advice at "
+            f"{self.unit} {first['setting']:.3g}, {kept} still have advice, at {row['times']:.3g} times its cost"
         )
         sentence = f"{self.unit} = {self.size:.3g}: {self.chance}; {measured}"
         inside = self.chosen and self.chosen.inside
         return "; ".join([sentence, *map(str, filter(None, (inside, self.caveat)))])
 
     def _shortfall(self) -> str:
-        """What the best setting reached, and what to do about it."""
+        """The result of the best setting, and possible remedies, in words."""
         rows = self.evidence
         sure = self.chance.probability
         usable = rows[rows["bound"].notna()]
@@ -145,19 +148,17 @@ class CalibratedRisk(Calibration):
             else f"{1.0 - sure:.3g} (that more than {self.broken:.3g} break)"
         )
         return (
-            f"none of {len(rows)} settings from {rows['setting'].min():.3g} to {rows['setting'].max():.3g} passes. The "
-            f"best of the {len(usable)} that leave enough people their advice, {best['setting']:.3g}, reaches a bound "
+            f"none of {len(rows)} settings from {rows['setting'].min():.3g} to {rows['setting'].max():.3g} passes. "
+            f"{len(usable)} of them leave enough people with advice; the best, {best['setting']:.3g}, reaches a bound "
             f"of {best['bound']:.3g} ({share(best['loss'])} broken on average), and {allowed} was asked for. More "
-            f"retrained models lower the bound by up to 1 / {self.chance.models + 1}; broken=, coverage=, a generator "
-            "with more to choose from or another family help too, but once the losses are known they take other models"
+            f"retrained models lower the bound by up to 1 / {self.chance.models + 1}. Another broken=, coverage=, "
+            "generator= or family= can help too, but then calibrate on other retrained models, because these are known"
         )
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
-        statement, _, known = str(self).partition("; ")
-        return Summary(
-            statement, [("what is known", known)], self.evidence, rows="settings", most=40
-        )
+        """The summary that a notebook shows."""
+        statement, _, known = str(self).partition(". ")
+        return Summary(statement, [("details", known)], self.evidence, rows="settings", most=40)
 
 
 def risk_calibrated(
@@ -181,54 +182,55 @@ def risk_calibrated(
     progress: bool | None = None,
     how: str = "",
 ) -> CalibratedRisk:
-    """The least setting at which the next model breaks at most the share `broken` of the promises, in expectation.
+    """Find the least setting at which the next model is expected to break at most `broken` of the promises.
 
-    For models that no proof reaches: trained from scratch, boosted trees, whatever has a margin. It is a chance, not a
-    proof, and it rests on one condition: the next model is *exchangeable* with those in `retrained`, made in the same
-    way from data drawn in the same way. It is about promises made to these people, by this generator; of other people
-    drawn alike it holds as far as these stand for them.
+    Use it for models that no proof covers: models trained from scratch, boosted trees, any model with scores. The
+    result is a chance, not a proof. Its one condition: the next model is *exchangeable* with those in `retrained`,
+    made in the same way from data drawn in the same way. The chance is about promises to these people, made by this
+    generator; it holds for other people as far as these people represent them.
 
-    The expectation is over calibrations like this one, where one that ends without a setting is counted as kept. Of
-    those that end with one it is at most twice the share, if these are at least every second. The chance records what
-    it was measured for: `explain` leaves it out, with a warning, where the generator, its rows, the model, the space,
-    the threshold, the target or the changes differ, and for people who are plainly unlike.
+    The expectation is over calibrations like this one; a calibration that ends without a setting counts as kept.
+    Among the others the expected share is at most twice as large, if they are at least every second. The chance
+    records the case that it was measured for. `explain` leaves it out, with a warning, if the generator, its rows,
+    the model, the space, the threshold, the target or the changes differ, and for people who are clearly different.
 
     Parameters
     ----------
     model
-        Today's model: anything `load_model` takes.
+        Today's model: any model that `load_model` takes.
     people
-        People as for `explain`; those whom the model gives the target class already are left out.
+        People as for `explain`; people who already have the target class are left out.
     target, space, seed, time_limit, n_jobs, threshold
-        As for `explain`; retrained models decide at the same threshold.
+        As for `explain`; retrained models use the same threshold.
     retrained
-        Retrained models: what `retrain` returns, a list, or a generator, of which each is asked once and none is kept.
-        It takes 1 / broken - 1 of them, or 1 / (1 - probability) - 1; with twice as many the setting is not far from
-        the best. Copies of each other, or of today's model, are no evidence and are refused. A list is checked before
-        the search, of a generator the first model.
+        Retrained models: the result of `retrain`, a list, or a Python generator, whose models are used once and not
+        kept. At least 1 / broken - 1 of them are needed, or 1 / (1 - probability) - 1; twice that number gives
+        nearly the best setting. Copies of each other or of today's model are no evidence and raise an error. All
+        models of a list are checked before the search; of a Python generator only the first.
     generator
-        How promises are made. What is found belongs to it: another generator's promises may break far more often.
+        The generator that makes the promises. The result is valid only for this generator: the promises of another
+        one may break far more often.
     family
-        What is varied: a kind of change with one number (`PlausibleShift`, `PlausibleChanges`), a value whose size is
+        The family of changes: a kind with one number (`PlausibleShift`, `PlausibleChanges`), a value whose size is
         varied (``EnsembleShift(models, 0)``, ``Ellipsoid.of(model, X)``), or a function from a number to changes.
-        The models of an `EnsembleShift` must be others than `retrained`. Of a value that `delta_calibrated` found no
-        size below its own is tried, so that what is known of the next retraining holds too.
+        The models of an `EnsembleShift` must not be in `retrained`. For the changes of `delta_calibrated` only
+        sizes from their own on are tried, so that the probability of the next retraining stays valid.
     broken
         The share of promises that may be broken.
     probability
-        If given, at most the share `broken` is broken with this probability, in place of on average.
+        If given, at most the share `broken` is broken with this probability, instead of on average.
     coverage
-        Of the people who have advice at the least setting, the share who must still have some: by default all. A
-        setting so large that few are left is not a success.
+        The share of the people with advice at the least setting who must still have advice; by default all. It
+        prevents settings so large that few people keep advice.
     settings
-        The settings to try. By default from 0, or nearly 0, to about where coverage fails. They must not be chosen
-        after a look at the retrained models.
+        The settings to try; by default from 0, or nearly 0, to about where coverage fails. Choose them before you
+        look at the retrained models.
     groups
-        A column of `people`, or a label for each of them: the evidence is then by group too.
+        A column of `people`, or a label for each of them; the evidence then has columns for each group.
     progress
-        Show on stderr how far it is: a bar, or where that is no terminal a line now and then.
+        Show the progress on stderr: a bar in a terminal, otherwise a line now and then.
     how
-        What the retrained models and the next one have in common, in words; it becomes part of the statement.
+        How the retrained models and the next one are made, in words; it becomes part of the statement.
 
     Examples
     --------
@@ -240,7 +242,7 @@ def risk_calibrated(
     >>> chosen = risk_calibrated(today, [[0.1], [0.3]], target=1, retrained=later, generator=RNCE(rows))
     >>> print(chosen)  # doctest: +ELLIPSIS
     margin = 0.0...: at most 1 in 10 of such promises is expected to be broken by the next model, over calibrations \
-like this one, where one that ends without a setting is counted as kept; given a setting, at most 1 in 5, ...
+like this one. A calibration that ends without a setting counts as kept. ...
     >>> chosen.changes.chance.models, chosen.changes.chance.given
     (20, 0.2)
     """
@@ -309,16 +311,17 @@ def risk_bounds(
     probability: float | None = None,
     usable: Bools | None = None,
 ) -> Floats:
-    """(L_1 + ... + L_n + 1) / (n + 1) at each setting, from (models, settings) shares of broken promises.
+    """The bound (L_1 + ... + L_n + 1) / (n + 1) at each setting, from (models, settings) shares of broken promises.
 
     Parameters
     ----------
     losses
-        As measured, settings in rising order. A model's loss is the largest share at this setting or a larger one.
+        The measured shares, settings in rising order. A model's loss is the largest share at this or a larger
+        setting.
     broken, probability
-        With a probability the loss is 1 where more than `broken` is, else 0.
+        With a probability the loss is 1 if more than `broken` is broken, else 0.
     usable
-        Which settings may be chosen; the others say nothing about them. All by default.
+        The settings that may be chosen; all by default. The others do not count.
 
     Examples
     --------
@@ -338,7 +341,7 @@ def _falling(losses: Floats, usable: Bools | None) -> Floats:
 
 @dataclass(frozen=True)
 class _Promises:
-    """What is promised at each setting, made once."""
+    """The promises at each setting, made once."""
 
     make: Callable[[float], Changes]
     ask: Callable[..., Recourse]
@@ -354,11 +357,11 @@ class _Promises:
         return self.made[setting]
 
     def beyond(self, step: float) -> float:
-        """The setting so far above the least, in a few digits."""
+        """The setting at this distance above the least, in a few digits."""
         return max(self.least, _short(self.least + step))
 
     def coverage(self, setting: float, rows: Bools | bool = True) -> float:
-        """Of the people with advice at the least setting, or of some of them, the share who have some here."""
+        """The share of the people with advice at the least setting, or of some of them, who have advice here."""
         before = self.at(self.least).found & rows
         return float(self.at(setting).found[before].mean()) if before.any() else math.nan
 
@@ -369,7 +372,7 @@ class _Promises:
         )
 
     def evidence(self, kept: list[Bools], losses: Floats, names: Values | None) -> pd.DataFrame:
-        """One row for each setting, from which of its promises each model keeps."""
+        """One row for each setting, from the promises that each model keeps."""
         rows, first = [], self.at(self.least)
         for (setting, recourse), by_model, loss in zip(
             self.made.items(), kept, losses.T, strict=True
@@ -395,14 +398,14 @@ class _Promises:
 
 
 def _broken(kept: Bools) -> float:
-    """The share of pairs of a model and a promise that it breaks; nan without promises."""
+    """The share of broken promises over all pairs of a model and a promise; nan without promises."""
     return 1.0 - float(kept.mean()) if kept.size else math.nan
 
 
 def _judges(
     models: Iterable[Any], task: Task, example: Changes, needed: int
 ) -> Iterator[Classifier]:
-    """Each model as it is asked about today's points; at the end, copies are refused."""
+    """Each model as a classifier of today's points; raises at the end if some are copies."""
     names = [fingerprint(task.model.trained) + model_digest(task.model.preprocess)]
     ensemble = example.digests if isinstance(example, EnsembleShift) else ()
     measured = ((example.inside and example.inside.record) or {}).get("retrained", ())
@@ -410,7 +413,7 @@ def _judges(
     for number, one in enumerate(models, 1):
         if ensemble and model_digest(one) in ensemble:
             raise InvalidInputError(
-                f"retrained: expected models other than those that propose, got one of the ensemble as number {number}"
+                f"retrained: model {number} is also in the EnsembleShift of family=; use other models there"
             )
         try:
             loaded = load_model(one, task.model.by_label)
@@ -422,12 +425,12 @@ def _judges(
             judge.check_points(task.factuals[:1])
         except HoldfastError as error:
             raise InvalidInputError(
-                f"retrained: expected models with today's columns and classes, got another as number {number}: {error}"
+                f"retrained: model {number} does not fit today's model: {error}"
             ) from error
         name = fingerprint(loaded.trained)
         if name[:16] in measured:
             raise InvalidInputError(
-                f"retrained: expected models other than those that gave the family its size, got one as number {number}"
+                f"retrained: model {number} was already used by delta_calibrated for family=; use other models here"
             )
         # What cannot be told by its content is no copy.
         own = str(number) if name == "unknown" else model_digest(loaded.preprocess)
@@ -436,13 +439,13 @@ def _judges(
     different, n = len(set(names)) - 1, len(names) - 1
     if different < n >= needed:
         raise InvalidInputError(
-            f"retrained: expected {n} models that differ from each other and from today's, got {different}: a copy is "
-            "no evidence of how the next model will differ; train each on rows of its own draw, as retrain does"
+            f"retrained: only {different} of {n} models differ from each other and from today's; copies are no "
+            "evidence of how the next model will differ. Train each model on its own random rows, as retrain does"
         )
 
 
 def _kept(recourses: list[Recourse], judges: Iterable[Classifier], advance: Advance) -> list[Bools]:
-    """(models, promises) of each recourse: which each model keeps, asked once about all different ones together."""
+    """For each recourse, (models, promises): whether each model keeps the promise; evaluates each point once."""
     ends = np.cumsum([int(recourse.found.sum()) for recourse in recourses])[:-1]
     pairs = np.vstack([np.column_stack([r.points, r.targets])[r.found] for r in recourses])
     different, inverse = np.unique(pairs, axis=0, return_inverse=True)
@@ -456,7 +459,7 @@ def _kept(recourses: list[Recourse], judges: Iterable[Classifier], advance: Adva
 
 
 def _given(settings: Iterable[float] | None) -> list[float]:
-    """The settings to try as numbers in rising order; none where they are to be found."""
+    """The settings to try as numbers in rising order; empty if `risk_calibrated` chooses them."""
     if settings is None:
         return []
     given = [given_number(setting) for setting in given_list(settings, "settings")]
@@ -474,13 +477,13 @@ def _promises(
     task: Task,
     advance: Advance,
 ) -> _Promises:
-    """Promises at every setting, whatever the retrained models will say to them."""
+    """Promises at every setting, made without the retrained models."""
     make = partial(_changes, family)
     # What is known of the next retraining holds of the family's own size, and of larger ones.
     floor = family.size if isinstance(family, Changes) and family.inside else None
     if grid and floor is not None and grid[0] < floor:
         raise InvalidInputError(
-            f"settings: expected none below {floor:g}, the size that retrainings were ranked for, got {grid[0]:g}"
+            f"settings: expected settings from {floor:g} on, the size found by delta_calibrated, got {grid[0]:g}"
         )
     scale = 1.0 if grid else _scale(task, make(1.0))
     least = grid[0] if grid else _least(make, scale) if floor is None else floor
@@ -488,8 +491,8 @@ def _promises(
     first = promises.at(promises.least)
     if not first.found.any():
         raise InvalidInputError(
-            f"people: expected advice for at least one of {len(first)} at the least setting, {promises.least:g}, got "
-            f"none: {first.reason[0]}"
+            f"people: none of {len(first)} people has advice at the least setting, {promises.least:g}: "
+            f"{first.reason[0]}"
         )
     for setting in grid or _grid(promises, scale):
         promises.at(setting)
@@ -497,7 +500,7 @@ def _promises(
 
 
 def _grid(promises: _Promises, scale: float) -> list[float]:
-    """Settings up to the largest that leaves enough people their advice, denser towards the least."""
+    """Settings up to the largest that leaves enough people with advice, denser towards the least."""
 
     def covers(step: float) -> bool:
         return promises.covers(promises.beyond(step))
@@ -522,7 +525,7 @@ def _grid(promises: _Promises, scale: float) -> list[float]:
 
 
 def _scale(task: Task, changes: Changes) -> float:
-    """How far models may go before today's rejections can turn, in the median: of the size of what promises need."""
+    """The median radius of today's rejections: a scale for the sizes that promises need."""
     points = task.factuals[:_SOME]
     radii = radius_of_points(
         task.model, points, task.classifier.predict_index(points), changes
@@ -532,7 +535,7 @@ def _scale(task: Task, changes: Changes) -> float:
 
 
 def _least(make: Callable[[float], Changes], scale: float) -> float:
-    """0, or nearly so for kinds that have none."""
+    """0, or nearly 0 for kinds that need a positive size."""
     try:
         make(0.0)
     except InvalidInputError:
@@ -545,7 +548,7 @@ def _short(number: float) -> float:
 
 
 def _changes(family: Any, size: float) -> Changes:
-    """The family's value of this size."""
+    """The changes of the family with this size."""
     make = family.resized if isinstance(family, Changes) else family
     try:
         changes = make(size)
@@ -554,7 +557,7 @@ def _changes(family: Any, size: float) -> Changes:
     if not isinstance(changes, Changes):
         raise InvalidInputError(
             "family: expected PlausibleShift or PlausibleChanges, changes whose size is varied such as "
-            f"EnsembleShift(models, 0), or a function from a number to changes, got {family!r}: {changes}"
+            f"EnsembleShift(models, 0), or a function from a number to changes, got {family!r:.80}: {changes}"
         )
     return changes.calibrated(None)
 
@@ -562,8 +565,8 @@ def _changes(family: Any, size: float) -> Changes:
 def _check_count(n: int, needed: int, allowed: float) -> None:
     if n < needed:
         raise InvalidInputError(
-            f"retrained: expected at least {needed} models, since with n of them the bound is never below 1 / (n + 1) "
-            f"and {allowed:.3g} was asked for, got {n}"
+            f"retrained: expected at least {needed} models, got {n}: with n models the bound is at least 1 / (n + 1), "
+            f"and {allowed:.3g} was asked for"
         )
 
 

@@ -1,4 +1,4 @@
-"""`delta_validation`: the least delta whose recourse survives models that were retrained for real."""
+"""`delta_validation`: the least delta whose recourse is accepted by models that were really retrained."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ValidationDelta(ChosenDelta):
-    """What `delta_validation` found; delta is nan if none of the deltas tried is enough.
+    """The result of `delta_validation`; delta is nan if no tried delta is enough.
 
     Attributes
     ----------
     evidence
-        One row for each delta tried: delta, asked (people who need recourse), found, robust, surviving (recourse that
-        every retrained model accepts), validity (surviving / found), validity_mean (over people and models), coverage
-        (found / asked), cost_l1, enough.
+        One row for each tried delta: delta, asked (people who need recourse), found, robust, surviving (recourse
+        that every retrained model accepts), validity (surviving / found), validity_mean (over people and models),
+        coverage (found / asked), cost_l1, enough.
     n_models
-        How many retrained models the recourse was held against.
+        The number of retrained models that evaluated the recourse.
     required
-        The share of recourse that has to survive.
+        The share of recourse that every retrained model has to accept.
     """
 
     n_models: int
@@ -52,12 +52,12 @@ class ValidationDelta(ChosenDelta):
 
     @property
     def reached(self) -> bool:
-        """Whether one of the deltas tried was enough."""
+        """Whether one of the tried deltas was enough."""
         return not math.isnan(float(self))
 
     @property
     def name(self) -> str:
-        """What a picture calls it."""
+        """The label in plots."""
         return "by validation"
 
     def __str__(self) -> str:
@@ -66,17 +66,17 @@ class ValidationDelta(ChosenDelta):
             row = self.evidence.iloc[-1]
             start = f"delta = {self.shown}: the least of the deltas tried at which "
             share = (
-                "all recourse survives"
+                "all recourse is accepted by"
                 if self.required == 1.0
-                else f"{self.required:.3g} of recourse survives"
+                else f"{self.required:.3g} of recourse is accepted by"
             )
             return f"{start}{share} {models}; recourse was found for {row['found']} of {row['asked']} people"
         best = self.evidence.iloc[int(self.evidence["surviving"].argmax())]
         tried = f"none of {len(self.evidence)} deltas from {self.evidence['delta'].min():.3g}"
         return (
-            f"no delta: {tried} to {self.evidence['delta'].max():.3g} is enough. At {best['delta']:.3g}, where most "
-            f"survives, recourse was found for {best['found']} of {best['asked']} people and survives {models} for "
-            f"{best['surviving']}"
+            f"no delta: {tried} to {self.evidence['delta'].max():.3g} is enough. The best is {best['delta']:.3g}: "
+            f"recourse was found for {best['found']} of {best['asked']} people, and accepted "
+            f"by {models} for {best['surviving']}"
         )
 
 
@@ -102,38 +102,38 @@ def delta_validation(
     threshold: Any = None,
     progress: bool | None = None,
 ) -> ValidationDelta:
-    """The least delta at which all recourse survives models retrained for real: the paper's delta_val.
+    """Find the least delta at which really retrained models accept all recourse: the paper's delta_val.
 
-    The paper's four steps: retrain some models (`retrained`); make recourse that is robust at a small delta; see how
-    much of it every retrained model accepts; raise delta until all of it is. Right where models are trained from
-    scratch, whose parameters can be arbitrarily far away. What it finds is empirical: other people, or other retrained
-    models, may need more.
+    The paper's four steps: retrain some models (`retrained`); find recourse that is robust at a small delta; count
+    the recourse that every retrained model accepts; raise delta until all of it is accepted. Use it for models
+    trained from scratch, whose parameters can be arbitrarily far away. The result is empirical: other people, or
+    other retrained models, may need a larger delta.
 
     Parameters
     ----------
     model
-        Today's model: anything `load_network` takes.
+        Today's model: any model that `load_network` takes.
     X_validation
-        People to validate on, as for `explain`; those whom the model gives the target class already are left out.
+        People to validate on, as for `explain`; people who already have the target class are left out.
     retrained
-        The retrained models: what `retrain` returns, several of these, or any models that `load_network` takes.
-        Models with preprocessing of their own are asked in the caller's units.
+        The retrained models: the result of `retrain`, several results, or any models that `load_network` takes.
+        Models with their own preprocessing read the caller's units.
     generator
-        How recourse is made; as in the paper ``RNCE(candidates)`` if not given.
+        The generator of recourse; by default ``RNCE(candidates)``, as in the paper.
     candidates
-        The table that RNCE looks in; the validation table itself if not given.
+        The table in which RNCE searches; by default the validation table itself.
     target, space, seed, time_limit, n_jobs, threshold
-        As for `explain`; retrained models decide at the same threshold.
+        As for `explain`; retrained models use the same threshold.
     deltas
-        The deltas to try, in rising order. If not given: from `start` to `stop`, each `step` above the last, or a
-        quarter above it without a `step`.
+        The deltas to try, in rising order. By default from `start` to `stop`, each `step` above the last, or 25%
+        above it without a `step`.
     required
-        The share of the recourse found that has to survive every retrained model.
+        The share of the found recourse that every retrained model has to accept.
     coverage
-        The share of the people asked for whom recourse has to be found. By default nobody who had recourse at the
-        smallest delta may lose it: a delta so large that hardly anything is robust is not a success.
+        The share of the people for whom recourse has to be found. By default everyone with recourse at the smallest
+        delta must keep it. It prevents a delta so large that hardly any point is robust.
     norm
-        p >= 1.
+        The p of the norm, at least 1.
     progress
         Show a progress bar on stderr.
 
@@ -146,8 +146,8 @@ def delta_validation(
     ...     deltas=[0.01, 0.03, 0.05, 0.07, 0.1],
     ... )
     >>> print(chosen)
-    delta = 0.07: the least of the deltas tried at which all recourse survives 1 retrained model; recourse was found \
-for 2 of 2 people
+    delta = 0.07: the least of the deltas tried at which all recourse is accepted by 1 retrained model; recourse was \
+found for 2 of 2 people
     >>> chosen.evidence[["delta", "found", "surviving"]]
        delta  found  surviving
     0   0.01      2          0
@@ -215,9 +215,9 @@ def rejected_people(
     n_jobs: int | None = None,
     **options: Any,
 ) -> tuple[Task, Ints, Callable[..., Recourse]]:
-    """The people whom today's model does not give their target: as a task, their rows, and `explain` for their advice.
+    """The people without their target class today: as a task, their rows, and a function that calls `explain`.
 
-    There must be some. What is asked for them takes the changes, and whether to show progress.
+    Raises if there are none. The function takes the changes, and whether to show progress.
     """
     task = read_question(
         model, X, target=target, changes=None, generator=generator, space=space, **options
@@ -225,7 +225,7 @@ def rejected_people(
     asked = np.flatnonzero(task.classifier.predict_index(task.factuals) != task.targets)
     if asked.size == 0:
         raise InvalidInputError(
-            f"{name}: expected people whom the model does not give {target!r}, got none"
+            f"{name}: the model gives everyone {target!r} already; pass people who need recourse"
         )
     targets = task.classifier.classes[task.targets[asked]]
     people = task.frame.iloc[asked]
@@ -236,7 +236,7 @@ def rejected_people(
 
 
 def _measured(delta: float, recourse: Recourse, models: list[Model]) -> dict[str, Any]:
-    """Steps 2 and 3: what was found at this delta, and what every retrained model says to it."""
+    """Steps 2 and 3: the recourse at this delta, and the decisions of every retrained model about it."""
     found = recourse.answered
     accepted = np.array([valid_rows(recourse, model)[found] == 1.0 for model in models])
     surviving = int(accepted.all(axis=0).sum())

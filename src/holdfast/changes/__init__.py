@@ -1,13 +1,13 @@
-"""What may become of today's model: a file for each kind of plausible change.
+"""Sets Δ of plausible changes of today's model, one file for each kind.
 
 parameters  PlausibleChanges   every network whose parameters lie within delta of today's
-shift       PlausibleShift     every model whose margin at a promised point is at most so much below today's
+shift       PlausibleShift     every model whose margin at a promised point is at most `margin` below today's
             EnsembleShift      the same below the mean of some retrained models
 ellipsoid   Ellipsoid          every linear model whose parameters lie in an ellipsoid around today's
 trees       TreeChanges        every tree ensemble of today's structure whose leaves and thresholds lie near today's
 
-kind        Changes            what they share
-            Chance, Inside     how often promises are expected to be broken; how probably the next model lies in Δ
+kind        Changes            the base class of all kinds
+            Chance, Inside     measured chances: of broken promises, and of the next model being in Δ
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KINDS: dict[str, type[Changes]] = {
 
 
 def changes_from_dict(document: Mapping[str, Any]) -> Changes:
-    """What `to_dict` wrote, of whatever kind.
+    """Read plausible changes of any kind, as `to_dict` wrote them.
 
     Examples
     --------
@@ -54,5 +54,7 @@ def changes_from_dict(document: Mapping[str, Any]) -> Changes:
     """
     kind = document.get("kind", PlausibleChanges.kind)
     if kind not in KINDS:
-        raise FileFormatError(f"changes: expected one of the kinds {list(KINDS)}, got {kind!r}")
+        raise FileFormatError(
+            f"changes: expected one of the kinds {', '.join(KINDS)}, got {kind!r}"
+        )
     return KINDS[kind].from_dict(document)

@@ -2,8 +2,8 @@
 
     { θ' : (θ' - θ)ᵀ H (θ' - θ) <= radius² },    worst margin at x:  θᵀg - radius sqrt(gᵀ H⁻¹ g),  g = (x, 1)
 
-With H the curvature of the loss at today's fit, the refits of a regression on other rows of the same kind spread like
-this, far from evenly in every direction: the same share of them fits into a much smaller set.
+With H the curvature of the loss at today's fit, refits of a regression on similar rows spread like this ellipsoid.
+They spread unevenly, so an ellipsoid that contains a given share of them is much smaller than a box.
 """
 
 from __future__ import annotations
@@ -40,17 +40,18 @@ class Ellipsoid(Changes):
     Parameters
     ----------
     shape
-        H, symmetric and positive definite, a row and a column for each parameter: the weights, output by output, then
-        the biases. The inverse of a covariance of refitted parameters, or what `Ellipsoid.of` computes.
+        The matrix H, symmetric and positive definite, with a row and a column for each parameter: the weights,
+        output by output, then the biases. Take the inverse of a covariance of refitted parameters, or use
+        `Ellipsoid.of`.
     radius
-        How far, in the norm of H.
+        The radius, in the norm of H.
     chance
-        What was measured of such promises; `risk_calibrated` fills it in.
+        The measured chance of broken promises; `risk_calibrated` fills it in.
     threshold
-        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
-        of policy too. None: it stays.
+        The range of probabilities within which the decision threshold may move, such as ``(0.6, 0.8)``. The proof
+        then also covers a change of policy. None keeps the threshold.
     inside
-        How probably the next retraining lies in Δ; `delta_calibrated` fills it in.
+        The probability that the next retraining lies in Δ; `delta_calibrated` fills it in.
 
     Examples
     --------
@@ -82,7 +83,7 @@ class Ellipsoid(Changes):
         off = np.abs(given / 2.0 - given.T / 2.0)
         if (off > 1e-9 * sizes[:, None] * sizes).any():
             raise InvalidInputError(
-                f"shape: expected a symmetric matrix, got one that differs by {2.0 * off.max():.3g} from its transpose"
+                f"shape: expected a symmetric matrix; this one differs from its transpose by {2.0 * off.max():.3g}"
             )
         shape.setflags(write=False)
         vars(self)["shape"] = shape
@@ -90,25 +91,27 @@ class Ellipsoid(Changes):
         if not ((np.diag(shape) > 0.0).all() and self.least_eigenvalue > 0.0):
             ends = np.linalg.eigvalsh(shape)
             raise InvalidInputError(
-                "shape: expected a matrix that is positive definite by more than rounding, got one with eigenvalues "
-                f"from {ends[0]:.3g} to {ends[-1]:.3g}; a covariance of fewer refits than parameters is singular: take "
-                "the curvature of the loss, Ellipsoid.of(model, X)"
+                "shape: expected a positive definite matrix, got eigenvalues from "
+                f"{ends[0]:.3g} to {ends[-1]:.3g}. A covariance of fewer refits than parameters is singular: use "
+                "Ellipsoid.of(model, X) instead"
             )
 
     @classmethod
     def of(cls, model: object, X: Any, radius: float = 1.0, *, space: Any = None) -> Self:
-        """The curvature of the logistic loss at today's fit, summed over the rows of a table.
+        """Build the ellipsoid whose shape is the curvature of the logistic loss, summed over the rows of a table.
 
         Parameters
         ----------
         model
-            A linear model: a logistic regression of scikit-learn, a pipeline that ends in one, a `Network`.
+            A linear model: a logistic regression of scikit-learn, a pipeline that ends in one, or a `Network`
+            without hidden layers.
         X
-            The rows that it was fitted on, or others like them.
+            The rows that the model was fitted on, or similar rows.
         radius
-            1 is about one standard deviation of refits on as many other rows; `risk_calibrated` finds what it takes.
+            The radius; 1 is about one standard deviation of refits on as many other rows. `risk_calibrated` finds
+            the radius for a stated share of broken promises.
         space
-            Brings the table into the model's variables, where the model does not do so itself.
+            The feature space that encodes the table, for a model without its own preprocessing.
         """
         loaded = load_model(model)
         network = loaded.network
@@ -134,20 +137,20 @@ class Ellipsoid(Changes):
 
     @cached_property
     def exponents(self) -> NDArray[np.intc]:
-        """Powers of two that, times rows and columns, bring the diagonal of H between 1/2 and 2."""
+        """Powers of two for rows and columns that scale the diagonal of H to between 1/2 and 2."""
         return -(np.frexp(np.diag(self.shape))[1] // 2)
 
     @cached_property
     def balanced(self) -> Floats:
-        """H with its rows and columns times these powers: whatever the units of the columns, as well as can be."""
+        """H with its rows and columns times these powers, so that the units of the columns matter little."""
         return np.asarray(np.ldexp(self.shape, self.exponents[:, None] + self.exponents))
 
     @cached_property
     def least_eigenvalue(self) -> float:
-        """At most the least eigenvalue of the balanced H: a factorisation of H - c I that succeeds proves it.
+        """A lower bound c of the least eigenvalue of the balanced H, proven by a factorisation of H - c I.
 
-        In floats a Cholesky factorisation of an n x n matrix A that does not break down shows that no eigenvalue of A
-        lies below -(n + 2) units of rounding times its trace (Rump 2006).
+        If a Cholesky factorisation of an n x n matrix A in floats succeeds, every eigenvalue of A is at least -(n +
+        2) units of rounding times its trace (Rump 2006).
         """
         n = len(self.shape)
         guess = float(np.linalg.eigvalsh(self.balanced)[0]) / 2.0
@@ -158,20 +161,20 @@ class Ellipsoid(Changes):
         return guess - 4.0 * (n + 4) * _UNIT * n * (2.0 + abs(guess))
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
-        """The radius."""
+        """The radius and the threshold range, in words."""
         return f"radius = {number(self.radius)} in the shape of an ellipsoid{self.policy}"
 
     @property
     def every_model(self) -> str:
-        """The models inside."""
+        """The models inside the ellipsoid, as the subject of a sentence."""
         return f"every model whose parameters lie around today's within {self.words}"
 
     def contains(self, today: Network, other: Network) -> bool:
-        """Whether `other` lies in the ellipsoid around `today`, in exact arithmetic."""
+        """Whether `other` is in the ellipsoid around `today`, in exact arithmetic."""
         return self._square_between(today, other) <= Fraction(self.radius) ** 2
 
     def distance(self, today: object, other: object) -> float:
-        """The least radius at which `other` lies inside: what refits are ranked by, to choose one.
+        """The least radius at which `other` is inside. Rank refits by it to choose a radius.
 
         Examples
         --------
@@ -191,12 +194,12 @@ class Ellipsoid(Changes):
         return self.square(theirs - ours, power)
 
     def square(self, step: NDArray[np.object_], power: int) -> Fraction:
-        """sᵀ H s  of a step in whole numbers times a power of two, exactly."""
+        """The exact value of  sᵀ H s  for a step in whole numbers times a power of two."""
         shape, own = whole_numbers(self.shape)
         return Fraction(step @ shape @ step) * Fraction(2) ** (own + 2 * power)
 
     def check(self, network: Network) -> None:
-        """Refuse a model that is not linear, or has other parameters than H has rows."""
+        """Raise unless the model is linear and has one parameter for each row of H."""
         _check_linear(network)
         if network.n_parameters != len(self.shape):
             raise InvalidInputError(
@@ -207,7 +210,7 @@ class Ellipsoid(Changes):
     def sample(
         self, network: Network, n: int, seed: int | np.random.Generator | None = None
     ) -> list[Network]:
-        """`n` networks drawn uniformly from the ellipsoid, each inside it but for rounding."""
+        """Draw `n` networks uniformly from the ellipsoid; each is inside it up to rounding."""
         self.check(network)
         rng = np.random.default_rng(seed)
         size = len(self.shape)
@@ -228,5 +231,5 @@ class Ellipsoid(Changes):
 def _check_linear(network: object) -> None:
     if getattr(network, "hidden", None) != ():
         raise InvalidInputError(
-            f"Ellipsoid: expected a linear model such as a logistic regression, got {network!r}"
+            f"Ellipsoid: expected a linear model such as a logistic regression, got {network!r:.80}"
         )

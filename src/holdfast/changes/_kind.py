@@ -1,4 +1,4 @@
-"""What every kind of plausible change is, and the chance that its promises are broken."""
+"""The base class of plausible changes, and the measured chances of their promises."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Chance:
-    """How many promises the next model is expected to break, as measured on retrained models. Never a proof.
+    """A measured chance, not a proof: the share of promises that the next model is expected to break.
 
-    With n models, whose mean loss is L, the rule is (n L + 1) / (n + 1) <= broken; with a probability the loss of a
-    model is 1 where it breaks more than `broken`, else 0, and the bound is 1 - probability. A calibration that ends
-    without a setting promises nothing, and is counted as kept: what holds on average over all calibrations need not
-    hold over those that end with one. Where these are at least every second, it holds of them with `given`.
+    For n models with mean loss L the rule is (n L + 1) / (n + 1) <= broken. With a probability, the loss of a model
+    is 1 if it breaks more than `broken`, else 0, and the bound is 1 - probability. The rule holds on average over
+    all calibrations. A calibration that ends without a setting promises nothing and counts as kept. So calibrations
+    that end with a setting may break more; `given` is the share for them, if at least every second ends with one.
 
     Parameters
     ----------
     broken
-        The share of promises that the next model breaks at most: in expectation, or with `probability`.
+        Largest share of promises that the next model breaks: in expectation, or with `probability`.
     models
-        How many retrained models it was calibrated on.
+        The number of retrained models of the calibration.
     probability
-        None: `broken` is an expectation. Otherwise at most that share is broken, with this probability.
+        The probability that at most the share `broken` is broken. None: `broken` is an expectation.
     how
-        What the retrained models have in common with the next one, in words.
+        How the retrained models were made, in words; the next model must be made alike.
     people
-        How many people's promises were measured.
+        The number of people whose promises were measured.
     loss
-        The mean share of these promises that one of the models breaks, at the chosen setting or at a larger one.
+        The mean share of these promises that a model breaks, at the chosen setting or at a larger one.
     worse
-        How many of the models break more than `broken` of them.
+        The number of models that break more than `broken` of them.
     record
-        What it was measured for: generator, model, space, threshold, target, changes and people. A chance without a
-        record is printed, and stated of no advice.
+        The case that was measured: generator, model, space, threshold, target, changes and people. A chance without
+        a record can be printed, but no advice carries it.
 
     Examples
     --------
     >>> print(Chance(0.1, 20))
-    at most 1 in 10 of such promises is expected to be broken by the next model, over calibrations like this one, \
-where one that ends without a setting is counted as kept; given a setting, at most 1 in 5, if at least every second \
-such calibration ends with one; condition: the next model is drawn as these 20 were
+    at most 1 in 10 of such promises is expected to be broken by the next model, over calibrations like this one. \
+A calibration that ends without a setting counts as kept. Among the others it is at most 1 in 5, if they are at least \
+every second. Condition: the next model is drawn as these 20 were
     """
 
     broken: float
@@ -78,9 +78,9 @@ such calibration ends with one; condition: the next model is drawn as these 20 w
 
     @property
     def given(self) -> float | None:
-        """The share, or the probability, that holds of calibrations that end with a setting, if every second does.
+        """The share or the probability for calibrations that end with a setting, if at least every second does.
 
-        None where it says nothing.
+        None if it would be trivial (a share of 1, or a probability of 0).
         """
         twice = 2.0 * (self.broken if self.probability is None else 1.0 - self.probability)
         if twice >= 1.0:
@@ -91,34 +91,32 @@ such calibration ends with one; condition: the next model is drawn as these 20 w
         most, held = f"at most {one_in(self.broken)} of such promises", self.given
         if self.probability is None:
             known = f"{most} is expected to be broken by the next model"
-            twice = held and f"at most {one_in(held)}"
+            twice = held and f"it is at most {one_in(held)}"
         else:
             sure = "with probability at least"
             known = f"{sure} {self.probability:.10g} the next model breaks {most}"
-            twice = held and f"{sure} {held:.10g}"
-        given = (
-            f"given a setting, {twice}, if at least every second such calibration ends with one; "
-        )
+            twice = held and f"the probability is at least {held:.10g}"
+        given = f"Among the others {twice}, if they are at least every second. "
         how = f" ({self.how})" * bool(self.how)
         people = f", and people are like these {self.people}" * bool(self.people)
         return (
-            f"{known}, over calibrations like this one, where one that ends without a setting is counted as kept; "
-            f"{given * bool(held)}condition: the next model is drawn as these {self.models} were{how}{people}"
+            f"{known}, over calibrations like this one. A calibration that ends without a setting counts as kept. "
+            f"{given * bool(held)}Condition: the next model is drawn as these {self.models} were{how}{people}"
         )
 
 
 @dataclass(frozen=True)
 class Inside:
-    """Probability that the next retraining lies in Δ, from its rank among others. It does not depend on the promise.
+    """The probability that the next retraining lies in Δ, from ranks. It does not depend on a promise.
 
     Parameters
     ----------
     rank, models
-        At least `rank` of the `models` retrainings that were ranked lie in Δ.
+        At least `rank` of the `models` ranked retrainings lie in Δ.
     coverage, confidence
-        With a confidence: at least the share `coverage` of the retrainings to come lies in Δ, with this confidence.
+        If given: with this confidence, at least the share `coverage` of the next retrainings lies in Δ.
     record
-        The model that Δ is around, and Δ itself; None where distances were given in place of models.
+        The model that Δ is around, and Δ itself; None if distances were given instead of models.
 
     Examples
     --------
@@ -133,23 +131,23 @@ class Inside:
     record: Facts | None = field(default=None, repr=False, hash=False)
 
     def of(self, changes: Changes) -> Inside:
-        """The same, recorded as about these changes."""
+        """A copy with a record of the model and the changes that it was measured for."""
         return replace(self, record=self.record and {**self.record, "changes": changes.digest})
 
     def about(self, changes: Changes) -> bool:
-        """Whether it was measured of these changes, as far as is recorded."""
+        """Whether it was measured for these changes, as far as is recorded."""
         return not self.record or self.record.get("changes") == changes.digest
 
     @property
     def probability(self) -> float:
-        """That of the next retraining to lie in Δ, over histories too."""
+        """The probability that the next retraining lies in Δ; histories vary too."""
         return self.rank / (self.models + 1)
 
     def __str__(self) -> str:
         return self.sentence("Δ", f"these {self.models}")
 
     def sentence(self, changes: str, others: str) -> str:
-        """How probably a model to come lies within these changes, and how it has to be like the others."""
+        """The probability that the next model lies within these changes, with its condition, as a sentence."""
         if self.confidence is None:
             # Rounded down: it is a promise.
             sure = math.floor(1e3 * self.probability + _ROUNDING) / 1e3
@@ -164,14 +162,14 @@ class Inside:
 
 
 def one_in(share: float) -> str:
-    """A share as people say it: 1 in 10, or in percent."""
+    """A share in words for people: 1 in 10, or in percent."""
     exact = Fraction(share).limit_denominator(1000)
     said = exact.numerator == 1 and math.isclose(exact, share, rel_tol=_ROUNDING)
     return f"1 in {exact.denominator}" if said else f"{100 * share:.10g}%"
 
 
 class Changes(Shown):
-    """What may become of today's model: a frozen value that goes wherever `changes=` is asked for."""
+    """A set Δ of plausible changes of today's model: a frozen value for every argument `changes=`."""
 
     kind: ClassVar[str]
     # What `size` is called: "delta", "margin", "radius".
@@ -183,22 +181,22 @@ class Changes(Shown):
     threshold: Interval | None
 
     def __post_init__(self) -> None:
-        """The size and the threshold, checked; of kinds with one size."""
+        """Check the size and the threshold, for kinds with one size."""
         size = check_size(getattr(self, self.unit), self.unit)
         vars(self).update({self.unit: size, "threshold": check_policy(self.threshold)})
 
     @property
     def size(self) -> float:
-        """How far models may go: delta, the margin, or the radius; of several radii the largest."""
+        """The size of Δ: delta, the margin, or the radius; of several radii the largest."""
         size: float = getattr(self, self.unit)
         return size
 
     def resized(self, size: float) -> Self:
-        """The same kind and shape with another size; a chance belonged to this one, what lies inside to larger ones."""
+        """The same kind and shape with another size, without the chance; `inside` stays for larger sizes."""
         return self._measured_at(size, **{self.unit: size})
 
     def _measured_at(self, size: float, **parts: Any) -> Self:
-        """The same with other parts, and what was measured that holds of this size."""
+        """The same with other parts, and with the measured values that hold for this size."""
         known = self.inside
         if known is None:
             return replace(self, chance=None, **parts)  # type: ignore[type-var]
@@ -207,78 +205,78 @@ class Changes(Shown):
 
     @abstractmethod
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
-        """What is allowed to happen, as people read it, never more than it is."""
+        """The allowed changes in words, with sizes rounded down."""
 
     @property
     def words(self) -> str:
-        """`in_words`, with a few digits."""
+        """The allowed changes in words, with a few digits."""
         return self.in_words()
 
     @property
     @abstractmethod
     def every_model(self) -> str:
-        """Of which models something is proven, as the subject of a sentence."""
+        """The models that a proof covers, as the subject of a sentence."""
 
     def contains(self, today: Any, other: Any) -> bool:
-        """Whether `other` is what `today` may become, whatever the point; False where that depends on the point."""
+        """Whether `other` is in Δ around `today` for every point; False if that depends on the point."""
         return False
 
     @classmethod
     def _names(cls) -> list[str]:
-        """What tells a value from others of its kind, beside the chance and the threshold."""
+        """The attributes that identify a value of its kind, without the chance and the threshold."""
         parts = fields(cls)  # type: ignore[arg-type]
         return [part.name for part in parts if part.compare and part.name not in _SHARED]
 
     def facts(self) -> Document:
-        """What tells this value from others of its kind, as plain JSON-able data with every digit."""
+        """The values that identify Δ, as plain data for JSON with every digit."""
         return {name: _plain(getattr(self, name)) for name in self._names()}
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Self:
-        """What `facts` wrote."""
+        """Read the values that `facts` wrote."""
         return cls(**{name: facts[name] for name in cls._names()})
 
     @property
     def digest(self) -> str:
-        """Hash of the models in Δ; the threshold does not matter."""
+        """The hash of Δ without the threshold."""
         from holdfast import checker
 
         return checker.sha256([self.kind, self.facts()])
 
     @property
     def policy(self) -> str:
-        """What may become of the threshold, to end a sentence."""
+        """The range of the threshold, to end a sentence."""
         if self.threshold is None:
             return ""
         low, high = self.threshold
         return f", whichever threshold from {low:g} to {high:g} is used"
 
     def moving(self, threshold: object) -> Self:
-        """The same without a chance, with a threshold that may move between two probabilities; None: one that stays."""
+        """The same without its chance, with a threshold that may move in this range; None keeps the threshold."""
         return replace(self, chance=None, threshold=threshold)  # type: ignore[type-var]
 
     def calibrated(self, measured: Chance | Inside | None) -> Self:
-        """The same with what was measured attached; None: without a chance."""
+        """The same with measured chances; None removes the chance."""
         name = "inside" if isinstance(measured, Inside) else "chance"
         if name not in {part.name for part in fields(self)}:  # type: ignore[arg-type]
             raise InvalidInputError(
-                f"inside: expected changes of a model's own numbers, got {self!r}"
+                f"inside: expected changes of a model's own parameters or leaves, got {type(self).__name__}"
             )
         return replace(self, **{name: measured})  # type: ignore[type-var]
 
     @property
     def bare(self) -> Self:
-        """The same without anything that was measured."""
+        """The same without measured chances."""
         gone = {"chance": None, **({"inside": None} if self.inside else {})}
         return replace(self, **gone)  # type: ignore[type-var]
 
     @property
     def measured(self) -> tuple[Chance | Inside, ...]:
-        """All that was measured and is not proven, each a sentence."""
+        """The measured, unproven chances, each a sentence."""
         return tuple(filter(None, (self.inside, self.chance)))
 
     def to_dict(self) -> Document:
-        """The value as plain JSON-able data, with every digit."""
+        """The value as plain data for JSON, with every digit."""
         measured = {"chance": self.chance, "inside": self.inside}
         policy = {"threshold": list(self.threshold)} if self.threshold else {}
         known = {name: asdict(one) for name, one in measured.items() if one}
@@ -286,7 +284,7 @@ class Changes(Shown):
 
     @classmethod
     def from_dict(cls, document: Facts) -> Self:
-        """What `to_dict` wrote."""
+        """Read a value that `to_dict` wrote."""
         value = cls.of_facts(document).moving(document.get("threshold"))
         for name, kind in (("chance", Chance), ("inside", Inside)):
             if document.get(name):
@@ -307,7 +305,7 @@ class Changes(Shown):
         return f"{type(self).__name__}({self.words})"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         return Summary(f"Plausible changes: {self.words}", self._table())
 
     def _table(self) -> list[tuple[str, object]]:
@@ -318,14 +316,14 @@ class Changes(Shown):
 
 
 def _plain(value: Any) -> Any:
-    """Radii, however many, as JSON has them."""
+    """One radius or several, as in JSON."""
     if isinstance(value, tuple):
         return list(map(_plain, value))
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def check_size(value: object, name: str) -> float:
-    """A size >= 0 and finite."""
+    """A checked size: >= 0 and finite."""
     number = given_number(value)
     if number is None or not 0.0 <= number < float("inf"):
         raise InvalidInputError(f"{name}: expected a number >= 0 and finite, got {value!r}")
@@ -333,7 +331,7 @@ def check_size(value: object, name: str) -> float:
 
 
 def check_policy(value: object) -> Interval | None:
-    """An interval of probabilities, or None."""
+    """A checked interval of probabilities, or None."""
     if value is None:
         return None
     if isinstance(value, list | tuple) and len(value) == 2:
@@ -341,5 +339,5 @@ def check_policy(value: object) -> Interval | None:
         if low is not None and high is not None and 0.0 < low <= high < 1.0:
             return low, high
     raise InvalidInputError(
-        f"threshold: expected (lowest, highest), probabilities between 0 and 1, got {value!r}"
+        f"threshold: expected (lowest, highest), two probabilities between 0 and 1, got {value!r}"
     )

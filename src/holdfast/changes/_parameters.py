@@ -2,8 +2,8 @@
 
     Δ = { θ' : ||θ' - θ||_p <= delta },   weights and biases together
 
-With one radius per layer, each layer's change is bounded by its own radius in the same norm. With one per parameter, Δ
-is any box around today's parameters: each may go down and up by radii of its own.
+One radius per layer bounds each layer's change by its own radius in the same norm. Radii per parameter make Δ any
+box around today's parameters: each parameter has its own radius down and up.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _LIKE = {1: "(out,) like the layer's biases", 2: "(out, in) like the layer's wei
 
 
 class LayerRadius(NamedTuple):
-    """How far a layer's weights and its biases may move: a number each, or (2, *shape) with [down, up]."""
+    """The radii of a layer's weights and of its biases: a number each, or (2, *shape) with [down, up]."""
 
     weight: Radius
     bias: Radius
 
 
 def down_up(radius: Radius, ndim: int = 0) -> tuple[Radius, Radius]:
-    """How far down and how far up, of a radius as `layer_radii` gives it.
+    """Split a radius from `layer_radii` into the radius down and the radius up.
 
-    An array like a parameter of `ndim` dimensions, the same in both directions, is told from [down, up] by that number.
+    An array with the `ndim` dimensions of the parameter is one radius for both directions; [down, up] has one more.
 
     Examples
     --------
@@ -60,21 +60,22 @@ class PlausibleChanges(Changes):
     Parameters
     ----------
     delta
-        One radius for all parameters together, one for each layer, or one for each parameter: for each layer an array
-        like its weights (out, in), or two of them, [down, up], for how far each may go down and how far up. A radius
-        may be 0 (that stays as it is), but not every one.
+        One radius for all parameters together, one for each layer, or one for each parameter. Radii for parameters
+        are, for each layer, an array like its weights (out, in), or two such arrays, [down, up]. A radius of 0
+        keeps its parameters; at least one radius must be positive.
     norm
-        p >= 1, `math.inf` by default: each single parameter moves by at most delta. Radii for each parameter take inf.
+        The p of the norm, at least 1. The default `math.inf` lets every single parameter move by at most delta.
+        Radii for each parameter need inf.
     biases
-        False leaves the biases as they are. With radii for each parameter the alternative is those of the biases: for
-        each layer an array (out,), or two of them, [down, up].
+        False keeps the biases. If delta has a radius for each parameter, give the radii of the biases here: for
+        each layer an array (out,), or two, [down, up].
     chance
-        What was measured of promises under this Δ; `risk_calibrated` fills it in.
+        The measured chance of broken promises; `risk_calibrated` fills it in.
     threshold
-        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
-        of policy too. None: it stays.
+        The range of probabilities within which the decision threshold may move, such as ``(0.6, 0.8)``. The proof
+        then also covers a change of policy. None keeps the threshold.
     inside
-        How probably the next retraining lies in Δ; `delta_calibrated` fills it in.
+        The probability that the next retraining lies in Δ; `delta_calibrated` fills it in.
 
     Examples
     --------
@@ -114,15 +115,15 @@ class PlausibleChanges(Changes):
         if delta is None or all(_items(part) is None for part in delta):
             if biases is not None:
                 raise InvalidInputError(
-                    "biases: expected True or False, got radii without one for each weight in delta"
+                    "biases: radii for biases need a radius for each weight in delta; use True or False with one delta"
                 )
             radii: Any = _radius(self.delta) if delta is None else tuple(map(_radius, delta))
             moved: Any = bool(self.biases)
         else:
             if norm != math.inf or (biases is None and self.biases):
                 raise InvalidInputError(
-                    "delta: expected norm=inf, and biases=False or a radius for each bias, beside a radius for each "
-                    f"weight, got norm={norm:g}, biases={self.biases if biases is None else 'radii'}"
+                    "delta: a radius for each weight needs norm=inf, and biases=False or a radius for each bias, got "
+                    f"norm={norm:g}, biases={self.biases if biases is None else 'radii'}"
                 )
             radii = _arrays(delta, 2, "delta")
             moving = _arrays(biases or (), 1, "biases")
@@ -152,19 +153,19 @@ class PlausibleChanges(Changes):
 
     @property
     def dual_norm(self) -> float:
-        """q with 1/p + 1/q = 1: how far a p-ball of parameters moves the output of a neuron."""
+        """The q with 1/p + 1/q = 1, the norm in which a p-ball of parameters moves a neuron's output."""
         if self.norm == math.inf:
             return 1.0
         return math.inf if self.norm == 1.0 else self.norm / (self.norm - 1.0)
 
     @property
     def size(self) -> float:
-        """The radius; of several the largest, whose ball holds them all."""
+        """The radius; of several the largest, whose ball contains all others."""
         return float(max(map(np.max, self._parts), default=0.0))
 
     @property
     def least(self) -> float:
-        """The radius; of several the least, whose ball lies in all."""
+        """The radius; of several the least, whose ball is inside all others."""
         return float(min(map(np.min, self._parts)))
 
     @property
@@ -179,7 +180,7 @@ class PlausibleChanges(Changes):
         return self.scaled(size / self.size)
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
-        """The radius as people read it, never more than it is, with whatever is unusual about Δ.
+        """The radius in words, rounded down, with the norm, the biases and the threshold if they are unusual.
 
         Examples
         --------
@@ -199,20 +200,20 @@ class PlausibleChanges(Changes):
 
     @property
     def every_model(self) -> str:
-        """The models inside Δ."""
+        """The models inside Δ, as the subject of a sentence."""
         return f"every model within {self.words}"
 
     def facts(self) -> Document:
-        """As of every kind; JSON has no infinity."""
+        """As for every kind; the norm inf is text, because JSON has no infinity."""
         return super().facts() | {"norm": "inf" if self.norm == math.inf else self.norm}
 
     def to_dict(self) -> Document:
-        """As of every kind; files from before there were kinds have none."""
+        """As for every kind, without the key ``kind``."""
         return {name: part for name, part in super().to_dict().items() if name != "kind"}
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Self:
-        """What `facts` wrote.
+        """Read the values that `facts` wrote.
 
         Examples
         --------
@@ -286,13 +287,13 @@ class PlausibleChanges(Changes):
         )
 
     def _radii(self, network: Network) -> Floats:
-        """How far each parameter may go down and up, whatever the others do, (2, parameters) as in `flat`."""
+        """The largest move of each single parameter down and up, (2, parameters), in the order of `flat`."""
         each = zip(_parameters(network), itertools.chain(*self.layer_radii(network)), strict=True)
         sides = [np.broadcast_to(radius, (2, *part.shape)).reshape(2, -1) for part, radius in each]
         return np.concatenate(sides, axis=1)
 
     def balls(self, network: Network) -> list[tuple[Ints, float]]:
-        """The parameters that move together, a layer's or all, as their places in `flat`, and their radius."""
+        """The places in `flat` of parameters that share a radius (a layer's, or all), and the radius."""
         radii = self._radii(network)[1]
         moving = np.flatnonzero(radii)
         starts = np.searchsorted(moving, part_ends(network)[1::2] if self.per_layer else [])
@@ -302,7 +303,7 @@ class PlausibleChanges(Changes):
     def sample(
         self, network: Network, n: int, seed: int | np.random.Generator | None = None
     ) -> list[Network]:
-        """`n` networks drawn uniformly from Δ, each inside it to the last bit."""
+        """Draw `n` networks uniformly from Δ; each is exactly inside."""
         check_alike(network, network)
         rng = np.random.default_rng(seed)
         center, radii, networks = flat(network), self._radii(network), []
@@ -334,7 +335,7 @@ def parameter_distance(a: Network, b: Network, norm: float = math.inf) -> float:
 
 @np.errstate(over="ignore", invalid="ignore")
 def p_norm(values: Floats, norm: float) -> Floats:
-    """The p-norm along the last axis, also where p-th powers are too small or too large for floats.
+    """The p-norm along the last axis, also for p-th powers that overflow or underflow.
 
     Examples
     --------
@@ -350,10 +351,10 @@ def p_norm(values: Floats, norm: float) -> Floats:
 
 @np.errstate(over="ignore")
 def p_norm_above(values: Floats, norm: float) -> Floats:
-    """At least the p-norm along the last axis of numbers that are each known to a few roundings; 0 if they all are.
+    """An upper bound of the p-norm along the last axis, for numbers with a few roundings each; 0 if all are 0.
 
-    The largest contributes exactly 1 to the sum of powers. A quotient is off by a factor 1 + u, which the root takes
-    out of the power again; a power, the sum and the root add at most m + 30 more.
+    The largest number contributes exactly 1 to the sum of powers. A quotient is off by a factor 1 + u, which the
+    root removes again; a power, the sum and the root add at most m + 30 more.
 
     Examples
     --------
@@ -366,7 +367,7 @@ def p_norm_above(values: Floats, norm: float) -> Floats:
 
 
 def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:
-    """`center + step`, rounded towards `center` wherever rounding would carry it further than `radius` away."""
+    """`center + step`, rounded towards `center` where rounding would exceed `radius`."""
     moved = center + step
     outside = ~within(moved, center, radius)
     if outside.any():
@@ -377,7 +378,7 @@ def move_within(center: Floats, step: Floats, radius: Radius) -> Floats:
 
 @np.errstate(over="ignore", invalid="ignore")
 def within(a: Floats, b: Floats, radius: Radius) -> Bools:
-    """-down <= a - b <= up in exact arithmetic, by an error-free subtraction: a - b = difference + error."""
+    """Whether -down <= a - b <= up in exact arithmetic: a - b = difference + error, without rounding."""
     down, up = down_up(radius, np.ndim(b))
     difference = a - b
     subtracted = difference - a
@@ -399,28 +400,28 @@ def flat(network: Network) -> Floats:
 
 
 def part_ends(network: Network) -> Ints:
-    """Where in such a row one layer's weights or biases end and the next begin."""
+    """The places in `flat` where one layer's weights or biases end and the next begin."""
     return np.cumsum([part.size for part in _parameters(network)])[:-1]
 
 
 def apart(network: Network, rows: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-    """Such rows, (..., parameters), as an array for each layer's weights and one for its biases."""
+    """Split rows in the order of `flat`, (..., parameters), into each layer's weights and biases."""
     split = zip(np.split(rows, part_ends(network), axis=-1), _parameters(network), strict=True)
     shaped = [part.reshape(*rows.shape[:-1], *like.shape) for part, like in split]
     return tuple(shaped[::2]), tuple(shaped[1::2])
 
 
 def rebuilt(network: Network, row: Floats) -> Network:
-    """A network of the same build with such a row of parameters."""
+    """A network of the same build with the parameters in this row."""
     return network.with_parameters(*apart(network, row))
 
 
 def check_alike(a: Network, b: Network) -> None:
-    """Refuse what are not two networks of the same build."""
+    """Raise unless both are networks of the same build."""
     for network in (a, b):
         if not isinstance(network, Network):
             raise InvalidInputError(
-                f"expected a holdfast Network (see load_network), got {type(network).__name__}"
+                f"expected a holdfast Network, got {type(network).__name__}; use load_network(model)"
             )
     shapes = [*map(np.shape, a.weights)]
     if shapes != [*map(np.shape, b.weights)] or a.activations != b.activations:
@@ -428,7 +429,7 @@ def check_alike(a: Network, b: Network) -> None:
 
 
 def _in_ball(a: Floats, b: Floats, radius: float, norm: float) -> bool:
-    """||a - b||_p <= radius, in exact fractions where the norm allows it; otherwise not unless it surely is."""
+    """Whether ||a - b||_p <= radius, in exact fractions if the norm allows it; otherwise False when in doubt."""
     if norm not in (1.0, 2.0):
         return bool(p_norm_above(a - b, norm) <= radius)
     (ours, theirs), power = whole_numbers(np.stack([a, b]))
@@ -464,15 +465,15 @@ def _check_norm(norm: float) -> float:
     value = given_number(norm)
     if value == 0.0:
         raise InvalidInputError(
-            "expected a norm p >= 1 or inf, got 0: it counts parameters and does not bound how far they move"
+            "norm: expected p >= 1 or inf, got 0, which counts changed parameters and does not bound their moves"
         )
     if value is None or not value >= 1.0:
-        raise InvalidInputError(f"expected a norm p >= 1 or inf, got {norm}")
+        raise InvalidInputError(f"norm: expected p >= 1 or inf, got {norm}")
     return value
 
 
 def _items(value: object) -> Sequence[Any] | None:
-    """The radii in a sequence of them; None for a single one."""
+    """The radii of a sequence; None for a single radius."""
     if isinstance(value, np.ndarray):
         return list(value) if value.ndim else None
     return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
@@ -488,7 +489,7 @@ def _radius(value: object) -> float:
 
 
 def _arrays(given: Sequence[Any], ndim: int, name: str) -> tuple[Floats, ...]:
-    """Read-only radii for parameters of `ndim` dimensions, [down, up] only where the two differ."""
+    """Read-only radii for parameters of `ndim` dimensions; [down, up] only if the two differ."""
     radii = []
     for i, part in enumerate(given):
         try:

@@ -1,10 +1,11 @@
-"""How far a model's margin at the promised point may fall. Nothing is asked of what is inside the model.
+"""Sets of models that are defined by their margin at the promised point, without regard to their parameters.
 
     PlausibleShift   every model M' with  margin_M'(x') >= margin_today(x') - margin
     EnsembleShift    every model M' with  margin_M'(x') >= mean of margin_M_i(x') over some models M_i - margin
 
-A promise therefore holds iff today's margin, or the mean one, is at least `margin`: a closed form, for any model. What
-such a promise is worth is a matter of measurement: `risk_calibrated` finds the margin that keeps a stated share.
+A point is therefore robust iff today's margin, or the mean margin, is at least `margin`: a closed form, for any
+model. Whether the next model is in this set has to be measured: `risk_calibrated` finds the margin that keeps a
+stated share of promises.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ class PlausibleShift(Changes):
     Parameters
     ----------
     margin
-        In the model's own logits (log-odds for whatever gives probabilities): with 1.1 a person promised 75% today
-        is still accepted by a model that gives them 50%. 0 asks only that today's model accepts.
+        Largest fall of the margin, in the model's own logits (log-odds for models that give probabilities). With
+        1.1 a person with 75% today is still accepted by a model that gives 50%. 0 requires only that today's model
+        accepts.
     chance
-        What was measured of such promises; `risk_calibrated` fills it in.
+        The measured chance of broken promises; `risk_calibrated` fills it in.
     threshold
-        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``: the promise then survives a change
-        of policy too. None: it stays.
+        The range of probabilities within which the decision threshold may move, such as ``(0.6, 0.8)``. The proof
+        then also covers a change of policy. None keeps the threshold.
 
     Examples
     --------
@@ -53,12 +55,12 @@ class PlausibleShift(Changes):
     threshold: Interval | None = None
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
-        """The margin."""
+        """The margin and the threshold range, in words."""
         return f"a margin at most {number(self.margin)} below today's{self.policy}"
 
     @property
     def every_model(self) -> str:
-        """The models with that margin or more."""
+        """The models with enough margin, as the subject of a sentence."""
         falls = f"at most {at_most(self.margin)} below today's{self.policy}"
         return f"every model whose margin at the promised point is {falls}"
 
@@ -70,15 +72,15 @@ class PlausibleShift(Changes):
 class EnsembleShift(Changes):
     """Every model whose margin at a promised point is at most `margin` below the mean of some retrained models.
 
-    Where models overfit, the mean of several is steadier than today's alone, and promises come cheaper for the same
-    share kept. The promise also asks that today's model accepts.
+    If models overfit, the mean of several is steadier than today's model alone, so promises cost less for the same
+    share kept. Today's model must accept too.
 
     Parameters
     ----------
     models
-        Retrained models, of whatever kind today's is. Those that propose must not be those that calibrate.
+        Retrained models of any kind. Do not use the same models for `risk_calibrated`.
     margin, chance, threshold
-        As for `PlausibleShift`; the mean is that of the models' logits.
+        As for `PlausibleShift`; the mean is taken over the models' logits.
 
     Examples
     --------
@@ -100,7 +102,9 @@ class EnsembleShift(Changes):
     def __post_init__(self) -> None:
         models: Any = self.models
         if not isinstance(models, Iterable) or isinstance(models, str | bytes):
-            raise InvalidInputError(f"models: expected several retrained models, got {models!r}")
+            raise InvalidInputError(
+                f"models: expected a list of retrained models, got {type(models).__name__}"
+            )
         models = tuple(models)
         digests = tuple(self.digests) or tuple(map(model_digest, models))
         vars(self).update(models=models, digests=digests)
@@ -109,22 +113,22 @@ class EnsembleShift(Changes):
             raise InvalidInputError("models: expected at least one retrained model, got none")
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
-        """The margin, and of how many models."""
+        """The margin and the number of models, in words."""
         mean = f"the mean of {len(self.digests)} retrained models{self.policy}"
         return f"a margin at most {number(self.margin)} below {mean}"
 
     @property
     def every_model(self) -> str:
-        """The models with that margin or more, and today's."""
+        """Today's model and the models with enough margin, as the subject of a sentence."""
         return f"today's model and every model with {self.words} at the promised point"
 
     def facts(self) -> Document:
-        """The margin, and what the models are known by; not the models."""
+        """The margin and the models' digests, without the models."""
         return {"margin": self.margin, "models": list(self.digests)}
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Self:
-        """What `facts` wrote: for records, without the models themselves."""
+        """Read the values that `facts` wrote, without the models themselves."""
         return cls((), facts["margin"], None, None, tuple(facts["models"]))
 
     def __repr__(self) -> str:
@@ -132,7 +136,7 @@ class EnsembleShift(Changes):
 
 
 def model_digest(model: Any) -> str:
-    """A name for the content of a model."""
+    """A hash of a model's content."""
     parts = model.__reduce__()[1] if isinstance(model, Network) else model
     try:
         content = pickle.dumps(parts)

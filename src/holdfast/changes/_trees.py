@@ -1,10 +1,10 @@
-"""What may become of a tree ensemble that keeps its structure: leaves, thresholds, trees dropped and added.
+"""Plausible changes of a tree ensemble that keeps its structure: leaves, thresholds, trees removed and added.
 
     worst margin at x  =  base + sum over trees of  min over the leaves that x may reach of  (value - radius)
                           less the `dropped` greatest of these terms, less `shift`
 
-Trees move independently, so this is exact for the set as it stands here; where thresholds share histogram edges, and so
-move together when a model is retrained, the set is larger than what can happen: sound, then.
+Trees move independently in this set, so the formula is exact. In practice thresholds may share histogram edges and
+move together; the set is then larger than needed, which keeps the proof sound.
 """
 
 from __future__ import annotations
@@ -29,28 +29,30 @@ from holdfast.importers import load_model
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TreeChanges(Changes):
-    """Every tree ensemble with today's structure whose numbers lie near today's.
+    """Every tree ensemble with today's structure whose leaves and thresholds are near today's.
 
     Parameters
     ----------
     leaves
-        How far each leaf's value may move: one number, or one for each leaf, in the order of the nodes. In the margin's
-        own units: log-odds for boosted trees, probabilities for forests.
+        Largest move of each leaf's value: one number, or one for each leaf, in the order of the nodes. The unit is
+        that of the margin: log-odds for boosted trees, probabilities for forests.
     thresholds
-        How far each threshold may move, in the units of its column: one number, or one for each column by its name.
+        Largest move of each threshold, in the units of its column: one number, or a mapping of column names to
+        numbers.
     dropped
-        So many trees may go.
+        Largest number of trees that may be removed.
     shift
-        So much may trees that are added take off the margin. Of a forest they may move each class's probability by so
-        much, whatever the threshold: at one half the difference of two probabilities falls by twice as much.
+        Largest drop of the margin that added trees may cause. For a forest it is the largest move of each class's
+        probability, at every threshold; at a threshold of one half the margin then falls by up to twice the shift.
     factor
-        What `leaves`, `thresholds` and `shift` are multiplied by: the radius that `certified_radius` finds.
+        A factor for `leaves`, `thresholds` and `shift`; `certified_radius` finds the largest one.
     chance
-        What was measured of such promises; `risk_calibrated` fills it in.
+        The measured chance of broken promises; `risk_calibrated` fills it in.
     threshold
-        Between which probabilities the decision threshold may move, ``(0.6, 0.8)``. None: it stays.
+        The range of probabilities within which the decision threshold may move, such as ``(0.6, 0.8)``. None keeps
+        the threshold.
     inside
-        How probably the next retraining lies in Δ; `delta_calibrated` fills it in.
+        The probability that the next retraining lies in Δ; `delta_calibrated` fills it in.
 
     Examples
     --------
@@ -76,7 +78,7 @@ class TreeChanges(Changes):
             leaves = np.array(given_floats(leaves, "leaves"))
             if leaves.ndim != 1 or not (np.isfinite(leaves) & (leaves >= 0.0)).all():
                 raise InvalidInputError(
-                    "leaves: expected one finite number >= 0 for each leaf, got others"
+                    "leaves: expected one radius for all leaves, or a list of one for each leaf, all finite and >= 0"
                 )
             leaves.setflags(write=False)
         else:
@@ -103,20 +105,20 @@ class TreeChanges(Changes):
         space: Any = None,
         **more: Any,
     ) -> Self:
-        """Leaf radii as a function of how many rows of a table are in each leaf.
+        """Build leaf radii from the number of table rows in each leaf.
 
         Parameters
         ----------
         model
             Trees of any library.
         X
-            The rows that it was fitted on, or others like them.
+            The rows that the model was fitted on, or similar rows.
         leaves
-            From the numbers of rows, an array with a place for each leaf, to the radii.
+            A function from the numbers of rows (an array with one entry for each leaf) to the radii.
         space
-            Brings the table into what the model reads, where the model does not do so itself.
+            The feature space that encodes the table, for a model without its own preprocessing.
         more
-            The other parameters.
+            The other parameters of `TreeChanges`.
 
         Examples
         --------
@@ -132,17 +134,17 @@ class TreeChanges(Changes):
         return cls(leaves=leaves(rows[trees.forest.leaves]), **more)
 
     def leaf_radii(self, trees: TreeEnsemble) -> Floats:
-        """How far the value of each node may move; 0 where it is no leaf."""
+        """The radius of each node's value; 0 for inner nodes."""
         at, radii = trees.forest.leaves, np.zeros(trees.forest.feature.size)
         if np.ndim(self.leaves) and self.leaves.size != int(at.sum()):
             raise InvalidInputError(
-                f"leaves: expected a radius for each of the {int(at.sum())} leaves, got {self.leaves.size}"
+                f"leaves: expected one radius for each of the {int(at.sum())} leaves, got {self.leaves.size}"
             )
         radii[at] = self.leaves * self.factor
         return radii
 
     def threshold_radii(self, trees: TreeEnsemble) -> Floats:
-        """How far the threshold of each node may move; 0 where it has none."""
+        """The radius of each node's threshold; 0 for leaves."""
         forest, each = trees.forest, np.zeros(trees.forest.width)
         if isinstance(self.thresholds, Mapping):
             names = [*(trees.score.names or map(str, range(forest.width)))]
@@ -150,13 +152,13 @@ class TreeChanges(Changes):
             for name, radius in self.thresholds.items():
                 if name not in names:
                     raise InvalidInputError(
-                        f"thresholds: expected columns among {names}, got {name!r}{_positions(trees)}"
+                        f"thresholds: {name!r} is not a column; expected columns among {names}{_positions(trees)}"
                     )
                 place = names.index(name)
                 sets = forest.category[forest.feature == place] >= 0
                 if labels.get(place) is not None or sets.any():
                     raise InvalidInputError(
-                        f"thresholds: expected columns of numbers, got {name!r}, a column of categories"
+                        f"thresholds: expected columns of numbers; {name!r} is a column of categories"
                     )
                 each[place] = radius
         else:
@@ -165,7 +167,7 @@ class TreeChanges(Changes):
         return np.where(forest.numeric, radii, 0.0)
 
     def in_words(self, number: Callable[[float], str] = at_most) -> str:
-        """What may move, and how far."""
+        """The parts that may move and their radii, in words."""
         parts, by = [], self.factor
         largest = float(np.max(self.leaves, initial=0.0)) * by
         if largest:
@@ -186,14 +188,14 @@ class TreeChanges(Changes):
 
     @property
     def every_model(self) -> str:
-        """The ensembles inside."""
+        """The ensembles inside, as the subject of a sentence."""
         return f"every ensemble of today's trees with {self.words}"
 
     def contains(self, today: Any, other: Any) -> bool:
-        """Whether `other` has today's structure and lies near enough, in exact arithmetic.
+        """Whether `other` has today's structure and is within the radii, in exact arithmetic.
 
-        A tree that adds 0 everywhere counts as dropped. Trees that `other` has beyond today's may add no more than
-        `shift` with the greatest of their leaves, whatever the row; with trees that could add more it is False.
+        A tree that adds 0 everywhere counts as removed. Additional trees of `other` may change the margin by at
+        most `shift` with their largest leaves; the result is False if a row could get more.
         """
         if not (isinstance(today, TreeEnsemble) and isinstance(other, TreeEnsemble)):
             return False
@@ -219,7 +221,7 @@ class TreeChanges(Changes):
         return bool(near[kept & ours.numeric].all())
 
     def _within_shift(self, today: TreeEnsemble, theirs: Forest) -> bool:
-        """Whether trees beyond today's take at most `shift` off the margin, wherever a row goes."""
+        """Whether additional trees lower the margin by at most `shift`, for every row."""
         most, divisor = sorted(theirs.greatest(today.forest.n_trees)), Fraction(theirs.divisor)
         # Of forests the shift is one of each probability; of several margins one may fall and another rise.
         lost = max(most) if today.score.shares else sum(most[-2:], Fraction(0))
@@ -230,25 +232,27 @@ class TreeChanges(Changes):
 
 
 def _positions(trees: TreeEnsemble) -> str:
-    """What the names of columns are, where they are positions."""
+    """An explanation, if the names of columns are positions."""
     if trees.score.before is not None:
         return (
-            ": these are the positions of the columns after the steps before the trees, in the units of these steps; "
-            "pipeline[:-1].get_feature_names_out() names them in this order"
+            ". These are positions of columns behind the pipeline's earlier steps, in the units after these steps; "
+            "pipeline[:-1].get_feature_names_out() lists their names in this order"
         )
     if trees.score.names is None:
-        return ": the model names no columns, so these are their positions in what it reads, in its units"
+        return (
+            ". The model knows no column names, so these are positions of the columns that it reads"
+        )
     return ""
 
 
 def read_trees(model: object, X: Any, space: Any = None) -> tuple[TreeEnsemble, Floats]:
-    """The trees of a model, and what they read of a table."""
+    """The trees of a model, and the values that they read of a table."""
     loaded = load_model(model)
     if space is not None:
         loaded = loaded.in_space(space, X)
     trees = loaded.trained
     if not isinstance(trees, TreeEnsemble):
-        raise InvalidInputError(f"model: expected trees, got {trees!r}")
+        raise InvalidInputError(f"model: expected trees, got {type(trees).__name__}")
     if space is not None:
         return trees, trees.matrix(space.encode(X))
     return trees, trees.score.matrix(X)

@@ -1,4 +1,4 @@
-"""What recourse is worth: validity, robustness, cost, plausibility, coverage."""
+"""The quality of recourse: validity, robustness, cost, plausibility, coverage."""
 
 from holdfast.generators._density import Density
 from holdfast.generators._recourse import Recourse as Answers

@@ -1,10 +1,11 @@
-"""The metrics, of a whole table and row by row: a row has nan where there is no answer.
+"""The metrics, for a whole table and row by row; a row without advice has nan.
 
-Whatever is measured is measured on the rows with an answer and put back at its place: a row without one is never
-dropped and never shifts another.
+Each metric is computed on the rows with advice and put back at its place. A row without advice is never dropped and
+never shifts another row.
 
-One denominator for all of them but `coverage`: the rows with an answer, nan where there is no such row. Shares of all
-inputs are products with coverage, so that a method that answers few people cannot hide it: read the two together.
+All metrics except `coverage` share one denominator, the rows with advice; without such rows they are nan. Multiply
+a share by coverage to get a share of all inputs. Read the two together: a method may find advice for few people
+only.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from holdfast.verify import Verdict
 
 
 def mean_of_answered(values: Floats) -> float:
-    """The mean over the rows with an answer, which are those that are not nan."""
+    """The mean over the rows with advice, which are not nan."""
     answered = values[~np.isnan(values)]
     return float(answered.mean()) if answered.size else float("nan")
 
 
 def coverage(answers: Recourse) -> float:
-    """The share of the inputs that have an answer.
+    """The share of the people with advice.
 
     Examples
     --------
@@ -47,14 +48,15 @@ def coverage(answers: Recourse) -> float:
 
 
 def validity(answers: Recourse) -> float:
-    """The share of the answers that today's model accepts."""
+    """The share of the advice that today's model accepts."""
     return mean_of_answered(valid_rows(check_recourse(answers)))
 
 
 def validity_retrained(answers: Recourse, retrained: Sequence[object]) -> float:
-    """The paper's vr: over answers and retrained models, the share of pairs in which the model accepts the answer.
+    """The paper's vr: the share of pairs of advice and a retrained model in which the model accepts the advice.
 
-    The paper takes 15 models: 5 trained anew on old and new data, 5 without 1% of the rows, 5 fine-tuned on new data.
+    The paper uses 15 models: 5 from scratch on old and new data, 5 without 1% of the rows, 5 fine-tuned on new
+    data.
     """
     return mean_of_answered(valid_retrained_rows(check_recourse(answers), retrained))
 
@@ -62,19 +64,19 @@ def validity_retrained(answers: Recourse, retrained: Sequence[object]) -> float:
 def delta_validity(
     answers: Recourse, changes: Changes, *, time_limit: float | None = None
 ) -> float:
-    """The paper's v-Δ: the share of the answers that are proven robust; UNKNOWN is not proven."""
+    """The paper's v-Δ: the share of the advice that is proven robust; UNKNOWN is not proven."""
     return verdict_share(answers, changes, Verdict.ROBUST, time_limit)
 
 
 def delta_unknown(answers: Recourse, changes: Changes, *, time_limit: float | None = None) -> float:
-    """The share of the answers of which neither a proof nor a counter-model was found."""
+    """The share of the advice with the verdict UNKNOWN: neither a proof nor a counter-model was found."""
     return verdict_share(answers, changes, Verdict.UNKNOWN, time_limit)
 
 
 def verdict_share(
     answers: Recourse, changes: Changes, verdict: Verdict, time_limit: float | None
 ) -> float:
-    """The share of the answers with this verdict."""
+    """The share of the advice with this verdict."""
     verdicts = (
         check_recourse(answers).under(changes.bare, time_limit=time_limit).verdict[answers.found]
     )
@@ -82,27 +84,27 @@ def verdict_share(
 
 
 def cost_l1(answers: Recourse) -> float:
-    """The mean cost: sum of absolute changes / number of the model's variables, as in the paper."""
+    """The mean cost, as in the paper: the sum of absolute changes / the number of the model's variables."""
     return mean_of_answered(check_recourse(answers).cost_l1)
 
 
 def lof(answers: Recourse, density: Density) -> float:
-    """The mean local outlier factor among the people of the target class: about 1 where they live."""
+    """The mean local outlier factor among the people of the target class; about 1 for typical rows."""
     return mean_of_answered(lof_rows(check_recourse(answers), density))
 
 
 def sparsity(answers: Recourse) -> float:
-    """How many of the caller's columns change, on average."""
+    """The mean number of the caller's columns that change."""
     return mean_of_answered(changed_rows(check_recourse(answers)))
 
 
 def violations(answers: Recourse) -> float:
-    """How many constraints an answer breaks, on average; 0 for whatever `explain` hands out."""
+    """The mean number of constraints that advice breaks; 0 for all advice of `explain`."""
     return mean_of_answered(violation_rows(check_recourse(answers)))
 
 
 def accepted_by(model: object, today: Model, points: Floats, targets: Ints) -> Bools:
-    """Which points a model gives the classes that today's model knows by these indices."""
+    """The points to which a model gives these classes, which are indices of today's model's classes."""
     classifier = load_model(model, today.by_label).beside(today)
     # A model trained later may know its classes in another order, so labels are compared.
     wanted = today.classifier.classes[targets]
@@ -113,7 +115,7 @@ def accepted_by(model: object, today: Model, points: Floats, targets: Ints) -> B
     ]
     if unknown:
         raise InvalidInputError(
-            f"retrained: expected models that know the class {unknown[0]!r}, got {classifier.classes.tolist()}"
+            f"retrained: expected models with the class {unknown[0]!r}, got the classes {classifier.classes.tolist()}"
         )
     return (
         np.asarray(classifier.predict(points) == wanted)
@@ -123,7 +125,7 @@ def accepted_by(model: object, today: Model, points: Floats, targets: Ints) -> B
 
 
 def valid_rows(recourse: Recourse, model: object = None) -> Floats:
-    """1 where the model, today's unless another is given, gives the answer its target class, else 0."""
+    """1 if the model (by default today's) gives the advice its target class, else 0."""
     points = recourse.points[recourse.answered]
     targets = recourse.targets[recourse.answered]
     if model is not None:
@@ -134,14 +136,14 @@ def valid_rows(recourse: Recourse, model: object = None) -> Floats:
 
 
 def valid_retrained_rows(recourse: Recourse, retrained: Sequence[object]) -> Floats:
-    """The share of the retrained models that give the answer its target class."""
+    """The share of the retrained models that give the advice its target class."""
     if not len(retrained):
         raise InvalidInputError("retrained: expected at least one model, got none")
     return np.asarray(np.mean([valid_rows(recourse, network) for network in retrained], axis=0))
 
 
 def lof_rows(recourse: Recourse, density: Density) -> Floats:
-    """The local outlier factor of each answer among the people of the target class."""
+    """The local outlier factor of each advice among the people of the target class."""
     if not isinstance(density, Density):
         raise InvalidInputError(
             "density: expected Density(rows), with the rows of the target class in the model's variables, "
@@ -151,12 +153,12 @@ def lof_rows(recourse: Recourse, density: Density) -> Floats:
 
 
 def changed_rows(recourse: Recourse) -> Floats:
-    """How many of the caller's columns change."""
+    """The number of the caller's columns that change."""
     return _spread(recourse, recourse.space.changed(*_before_and_after(recourse)))
 
 
 def violation_rows(recourse: Recourse) -> Floats:
-    """How many constraints the answer breaks."""
+    """The number of constraints that the advice breaks."""
     return _spread(
         recourse,
         [len(broken) for broken in recourse.space.violations(*_before_and_after(recourse))],
@@ -168,7 +170,7 @@ def _before_and_after(recourse: Recourse) -> tuple[Floats, Rows]:
 
 
 def _spread(recourse: Recourse, values: ArrayLike) -> Floats:
-    """Values of the rows with an answer at their places; nan elsewhere."""
+    """Values of the rows with advice at their places; nan elsewhere."""
     result = np.full(len(recourse), np.nan)
     result[recourse.found] = np.asarray(values, dtype=np.float64)
     return result
@@ -182,26 +184,26 @@ def per_row(
     density: Density | None = None,
     time_limit: float | None = None,
 ) -> pd.DataFrame:
-    """Every metric for each person, in their order and with their index.
+    """Every metric for each person, in the order and with the index of the advice.
 
     Parameters
     ----------
     answers
-        What `explain` returned, or `Recourse.of`.
+        The advice: the result of `explain` or `Recourse.of`.
     changes
         Δ, or several by name: a column ``verdict``, or ``verdict_<name>`` for each.
     retrained
-        Models as later training runs left them: the column ``valid_retrained`` is the share that accepts.
+        Retrained models; the column ``valid_retrained`` is the share that accepts.
     density
-        Where people of the target class live: the column ``lof``.
+        The density of people of the target class, for the column ``lof``.
     time_limit
-        Seconds for the verdicts under each Δ; rows undecided by then are UNKNOWN.
+        Seconds for the verdicts under each Δ; later rows are UNKNOWN.
 
     Returns
     -------
     pandas.DataFrame
-        found, valid, valid_retrained, verdict, cost_l1, lof, changed, violations; numbers are nan and verdicts None
-        where there is no answer.
+        found, valid, valid_retrained, verdict, cost_l1, lof, changed, violations; without advice numbers are nan
+        and verdicts None.
 
     Examples
     --------

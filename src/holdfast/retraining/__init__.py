@@ -1,11 +1,11 @@
-"""Models as a later training run would leave them: fine-tuned, trained anew, or trained without some rows.
+"""Retrain today's model as a later training run would: fine-tuned, from scratch, or without some rows.
 
 retrain    retrain                  draws the rows and the seeds, and trains
-result     RetrainedModels          the models, and how far each lies from today's
-           each_model               one model after the other, out of whatever holds them
-trainers   fine_tune, train_anew    how a scikit-learn classifier is trained again, its preprocessing kept
-           train_on                 how trees are trained on, their structure kept
-           gradient_steps           a few passes of Adam over a logistic regression, which scikit-learn has not
+result     RetrainedModels          the models, and the distance of each from today's
+           each_model               one model after the other, from a list, an iterator or a result
+trainers   fine_tune, train_anew    train a scikit-learn classifier further or from scratch, with its preprocessing
+           train_on                 refit trees, or add trees to them
+           gradient_steps           a few passes of Adam over a logistic regression (scikit-learn has none)
 """
 
 from holdfast.retraining._result import RetrainedModels, layer_distances

@@ -1,4 +1,4 @@
-"""`RetrainedModels`: what a number of training runs made of today's model."""
+"""`RetrainedModels`: the models from several training runs, and their distances from today's."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ from holdfast.importers._model import as_network
 
 # Ends the sentence about parameters that cannot be compared.
 SAME_PREPROCESSING = (
-    "with the same preprocessing, so that their parameters can be compared, got preprocessing that was fitted anew or "
-    "is another; fit the scaler once and keep it, or choose delta with delta_validation"
+    "with the same preprocessing, so that their parameters can be compared, got refitted or other "
+    "preprocessing; fit the scaler once and keep it, or choose delta with delta_validation"
 )
 # What the next model has to be drawn as, so that what was measured holds for it.
-SHARED_ROWS = (
-    "these share rows with each other, so this speaks of other draws of the same rows only"
-)
+SHARED_ROWS = "these share rows with each other, so this is about other draws of the same rows only"
 AS_NEW_ROWS = "half as many rows, drawn with replacement, imitate as many new rows"
 # So many rows are kept, to tell models apart and to see what they leave people.
 SOME = 500
@@ -35,33 +33,33 @@ SOME = 500
 
 @dataclass(frozen=True, eq=False)
 class RetrainedModels(Shown, Sequence[Any]):
-    """Models retrained from one model: a sequence of them, with how they came about.
+    """A sequence of models retrained from one model, with the settings of the runs.
 
     Attributes
     ----------
     classifier
-        The model they were retrained from: its network, or else its scores.
+        The original model: its network, or else its scores.
     models
-        The retrained models, of the kind that was given to `retrain`.
+        The retrained models, of the same kind as the model given to `retrain`.
     classifiers
-        The same, as their networks or scores.
+        The same models, as networks or scores.
     how
-        "incremental", "complete" or "leave_one_out".
+        The way of training: "incremental", "complete", "leave_one_out", "refit" or "continue".
     seeds
-        The seed of each run: it drew the rows and started the training.
+        The seed of each run, for its rows and its training.
     n_rows
-        How many rows each run learned from.
+        The number of rows of each run.
     disjoint
-        Whether no two runs learned from the same row.
+        Whether all runs used different rows.
     comparable
-        Whether all of them are networks with today's preprocessing. If not, their parameters mean something else, or
-        are not known, and there is no distance to tell.
+        Whether all are networks with today's preprocessing. Otherwise their parameters mean something else, or are
+        unknown, and distances are undefined.
     steps
-        How many steps of the optimiser each run took, where that is known.
+        The number of optimiser steps of each run, if known.
     share, bootstrap
-        How many of the rows each run drew, and whether with replacement.
+        The share of the rows that each run drew, and whether with replacement.
     some_rows
-        Some of the rows that the runs drew from, as the model reads them.
+        Some of the rows from which the runs drew, as the model reads them.
     """
 
     classifier: Classifier
@@ -79,7 +77,7 @@ class RetrainedModels(Shown, Sequence[Any]):
 
     @property
     def made(self) -> str:
-        """How each model was made, to end a sentence about them."""
+        """How each model was made, as the end of a sentence."""
         ways = {
             "complete": "trained from scratch",
             "incremental": "fine-tuned",
@@ -92,12 +90,12 @@ class RetrainedModels(Shown, Sequence[Any]):
 
     @property
     def caveats(self) -> list[str]:
-        """What the next model has to be drawn as, and how many of these are copies."""
+        """Notes: how the next model has to be drawn, and how many of these are copies."""
         drawn = AS_NEW_ROWS if self.bootstrap and self.share <= 0.5 else SHARED_ROWS
         return [drawn] * (not self.disjoint) + copies(self.classifiers)
 
     def distances(self, norm: float = math.inf, *, per_layer: bool = False) -> Floats:
-        """How far each network lies from today's: (n,), or (n, layers) with one distance for each layer."""
+        """The distance of each network from today's: (n,), or (n, layers) with one distance for each layer."""
         today = self.today
         if not self.comparable:
             raise InvalidInputError(f"retrain: expected models {SAME_PREPROCESSING}")
@@ -106,12 +104,12 @@ class RetrainedModels(Shown, Sequence[Any]):
 
     @property
     def today(self) -> Network:
-        """The network they were retrained from; raises where it is none."""
+        """The original network; raises for other models."""
         return as_network(self.classifier)
 
     @property
     def networks(self) -> tuple[Network, ...]:
-        """Their networks; raises where they are none."""
+        """The retrained networks; raises for other models."""
         return tuple(map(as_network, self.classifiers))
 
     def __len__(self) -> int:
@@ -121,7 +119,7 @@ class RetrainedModels(Shown, Sequence[Any]):
         return self.models[index]
 
     def to_frame(self, norm: float = math.inf) -> pd.DataFrame:
-        """One row for each model: its seed, and its distance and that of each layer (layer_1, ...) where known."""
+        """One row for each model: its seed, and if known its distance and that of each layer (layer_1, ...)."""
         frame = pd.DataFrame({"seed": self.seeds}, index=pd.RangeIndex(len(self), name="model"))
         if self.comparable and len(self):
             layers = self.distances(norm, per_layer=True)
@@ -131,7 +129,7 @@ class RetrainedModels(Shown, Sequence[Any]):
 
     @property
     def _apart(self) -> str:
-        """How far they lie from today's, in words."""
+        """The distances from today's model, in words."""
         if self.comparable and len(self):
             far = self.distances()
             return f"{far.min():.3g} to {far.max():.3g} from today's"
@@ -151,7 +149,7 @@ class RetrainedModels(Shown, Sequence[Any]):
         return f"RetrainedModels({len(self)} x {self.how} on {self.n_rows} rows: {said})"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         facts = [
             ("how", self.how.replace("_", " ")),
             ("rows each learned from", self.n_rows),
@@ -165,7 +163,7 @@ class RetrainedModels(Shown, Sequence[Any]):
 
 
 def leaf_moves(pairs: Sequence[tuple[Any, Any]]) -> Floats | None:
-    """How far each leaf moves from one model to the other, (pairs, leaves); None where that is no question."""
+    """The move of each leaf between the models of a pair, (pairs, leaves); None unless all have one structure."""
     every = [one for pair in pairs for one in pair]
     if not every or not all(isinstance(one, TreeEnsemble) for one in every):
         return None
@@ -177,13 +175,13 @@ def leaf_moves(pairs: Sequence[tuple[Any, Any]]) -> Floats | None:
 
 
 def copies(classifiers: Sequence[Any]) -> list[str]:
-    """How many of the models are distinct, in words, where some are copies: these are no evidence."""
+    """The number of distinct models, in words, if some are copies (copies are no evidence)."""
     distinct, n = len({getattr(one, "forest", one) for one in classifiers}), len(classifiers)
     return [f"only {distinct} of these {n} models are distinct"] * (distinct < n)
 
 
 def each_model(retrained: Any) -> Iterator[Any]:
-    """One model after the other, out of a list, a generator or what `retrain` made, or several of these in a list."""
+    """Iterate over the models of a list, an iterator, a `RetrainedModels`, or several of these in a list."""
     # A pipeline, a forest or a torch.nn.Sequential is a model that happens to be iterable.
     is_model = hasattr(retrained, "predict") or hasattr(retrained, "forward")
     if (
@@ -192,7 +190,7 @@ def each_model(retrained: Any) -> Iterator[Any]:
         or is_model
     ):
         raise InvalidInputError(
-            f"retrained: expected several models, such as retrain makes, got {type(retrained).__name__}"
+            f"retrained: expected a list of models or the result of retrain, got {type(retrained).__name__}"
         )
     return _flat(retrained)
 

@@ -1,4 +1,4 @@
-"""`retrain`: today's model as later training runs would leave it."""
+"""`retrain`: retrain today's model as later training runs might."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def retrain(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> RetrainedModels:
-    """Today's model, retrained `n` times as the next training run might.
+    """Retrain today's model `n` times, as the next training run might.
 
     =================  ==========================================================================================
     ``incremental``    a few gradient steps from today's parameters, on a random share of the new data
@@ -79,55 +79,56 @@ def retrain(
     Parameters
     ----------
     model
-        A fitted scikit-learn ``MLPClassifier`` or ``LogisticRegression``, or a pipeline that ends in one. Only that
-        last step is trained; the preprocessing stays as it was fitted, because parameters behind another scaler are
-        not comparable. Any other estimator that scikit-learn can clone, such as boosted trees or a pipeline around
-        them: it is cloned whole and fitted from scratch, or for ``refit`` and ``continue`` its last step is trained
-        on. Anything else that `load_model` takes, with a function `retrain`.
+        A fitted scikit-learn ``MLPClassifier`` or ``LogisticRegression``, or a pipeline that ends in one: only this
+        last step is trained. The preprocessing stays as fitted, because parameters behind another scaler are not
+        comparable. Any other estimator that scikit-learn can clone, such as boosted trees, is cloned whole and
+        fitted from scratch; for ``refit`` and ``continue`` its last step is trained further. Any other model that
+        `load_model` takes needs a function `retrain`.
     X, y
-        The data that the model learned from, a table and its labels. The table is in the caller's units if the model
-        has preprocessing or a space is given, else in the model's variables; for a model that is no network as it was
-        fitted. For ``incremental`` they may be the new data.
+        The training data of the model: a table and its labels. The table is in the caller's units if the model has
+        preprocessing or a space is given, else in the model's variables. For a model that is not a network, the
+        table as it was fitted. For ``incremental`` they may be the new data.
     how
-        One of the five above.
+        One of the five ways above.
     X_new, y_new
-        Data that came since; ``incremental`` learns from it alone.
+        The new data; ``incremental`` uses only this.
     share
-        How many rows a run draws, as a share of those there are. By default a tenth of the new data where a run starts
-        from today's model. By default half for ``complete``: today's model and the next one differ because both saw
-        rows of their own, a variance of 2σ² against σ² between today's model and a bootstrap of all its rows. Half as
-        many rows, drawn with replacement, give 2σ² and so imitate as many new rows. ``share=1.0`` gives other draws of
-        the same rows, which lie nearer to today's model than a model of new rows will.
+        The share of the rows that a run draws. The default is a tenth of the new data for runs that start from
+        today's model, and one half for ``complete``. Reason for one half: today's model and the next one saw
+        different rows, which gives a variance of 2σ²; a bootstrap of all rows gives only σ². Half as many rows,
+        drawn with replacement, give 2σ² and so imitate as many new rows. ``share=1.0`` gives other draws of the
+        same rows; these models are nearer to today's than a model of new rows will be.
     bootstrap
-        For ``complete``: draw rows with replacement, the default. False: draw none twice, all of them without a
-        `share`. Models that use their seed for nothing, as most boosted trees, are then copies of each other.
+        For ``complete``: draw rows with replacement (the default). False draws each row at most once, and all rows
+        if `share` is not given. Models that ignore their seed, such as most boosted trees, are then copies of each
+        other.
     disjoint
-        No row of the new data is seen by two incremental runs, so ``n * share <= 1``. The runs then differ as much from
-        each other as the next one, on data that nobody has seen yet, will differ from them; runs that draw from the
-        same rows again are more alike than that. It is what `delta_calibrated` wants.
+        True gives each incremental run its own rows of the new data, so ``n * share <= 1``. The runs then differ
+        from each other as much as the next run, on unseen data, will differ from them. Runs that share rows are
+        more alike. Use it for `delta_calibrated`.
     removed
-        How much of the old data a ``leave_one_out`` run does without.
+        The share of the old data that a ``leave_one_out`` run leaves out.
     n
-        How many runs.
+        The number of runs.
     seed
-        Each run has its own seed, drawn from this one: it picks the rows and starts the training. The first runs are
-        the same whatever `n` is, and a larger `share` adds rows to those of a smaller one.
+        The seed from which each run's own seed is drawn, for its rows and its training. A larger `n` keeps the
+        first runs, and a larger `share` adds rows to those of a smaller one.
     epochs
-        Passes over the rows. By default one for ``incremental``, like ``MLPClassifier.partial_fit``, which gives the
-        order of magnitude of the paper's distances; as many as the model's settings say where it is trained from
-        scratch. For ``continue`` the rounds of boosting, 20 by default.
+        Passes over the rows. The default is one for ``incremental``, as in ``MLPClassifier.partial_fit``; it gives
+        the order of magnitude of the paper's distances. From scratch, the model's own settings decide. For
+        ``continue`` it is the number of boosting rounds, 20 by default.
     space
-        Brings the tables into the model's variables.
+        The feature space that encodes the tables.
     retrain
-        ``retrain(model, X, y, seed)`` trains and returns a model, for whatever is not scikit-learn: fine-tunes it for
-        ``incremental``, starts from scratch otherwise. It gets the rows that were drawn: encoded by the space if there
-        is one and the model has no preprocessing of its own, else rows of the tables given here. A pipeline that
-        it returns with preprocessing fitted anew serves `delta_validation`, but has no distance from today's; what it
-        returns without any preprocessing is taken to read what the last step of today's pipeline reads.
+        For models outside scikit-learn: a function ``retrain(model, X, y, seed)`` that trains and returns a model.
+        It fine-tunes for ``incremental`` and starts from scratch otherwise. X and y are the drawn rows: encoded by
+        the space if there is one and the model has no own preprocessing, else rows of the given tables. A returned
+        pipeline with refitted preprocessing works for `delta_validation`, but has no distance from today's model. A
+        returned model without preprocessing must read the same input as the last step of today's pipeline.
     n_jobs
-        How many runs at once, as in joblib; the result is the same.
+        The number of runs in parallel, as in joblib. The result does not depend on it.
     progress
-        Show a progress bar on stderr; by default from twenty runs on if stderr is a terminal.
+        Show a progress bar on stderr. By default it shows from 20 runs on if stderr is a terminal.
 
     Examples
     --------
@@ -144,12 +145,12 @@ def retrain(
     200
     """
     if how not in get_args(How):
-        raise InvalidInputError(f"how: expected one of {list(get_args(How))}, got {how!r}")
+        raise InvalidInputError(f"how: expected one of {', '.join(get_args(How))}, got {how!r}")
     loaded = load_model(model)
     if not callable(retrain) and (retrain is not None or not can_train(model)):
         raise InvalidInputError(
-            f"retrain: expected a function (model, X, y, seed) for a {type(model).__name__}, got {retrain!r:.80}; "
-            "only models that scikit-learn can clone are retrained without one"
+            f"retrain: a {type(model).__name__} needs a function retrain=(model, X, y, seed), got {retrain!r:.80}; "
+            "only models that scikit-learn can clone work without one"
         )
     if isinstance(loaded.classifier, Scored) and retrain is None:
         if how in WAYS:
@@ -172,7 +173,7 @@ def retrain(
     ):
         name = "share" if bootstrap is None else "bootstrap"
         raise InvalidInputError(
-            f"{name}: expected none for how={how!r}, which draws rows in its own way"
+            f"{name}: leave it out for how={how!r}, which draws rows in its own way"
         )
     bootstrap = how == "complete" and bootstrap is not False
     usual = 0.5 if bootstrap else 0.1 if how in _ON else 1.0
@@ -211,14 +212,14 @@ def retrain(
 
 
 def run_seeds(seed: int, n: int) -> tuple[int, ...]:
-    """A seed for each of `n` runs; more runs leave those of the first as they are."""
+    """A seed for each of `n` runs; a larger `n` keeps the first seeds."""
     n = whole_number(n, "n", least=1)
     start = whole_number(seed, "seed", least=0)
     return tuple(int(state) for state in np.random.SeedSequence(start).generate_state(n))
 
 
 def _drawn(how: str, n_rows: int, size: int, bootstrap: bool, seed: int) -> Ints:
-    """Which rows a run learns from."""
+    """The rows of a run."""
     rng = np.random.default_rng(seed)
     if bootstrap:
         return rng.integers(0, n_rows, size)
@@ -227,7 +228,7 @@ def _drawn(how: str, n_rows: int, size: int, bootstrap: bool, seed: int) -> Ints
 
 
 def _disjoint(how: str, n_rows: int, share: float, seed: int, n: int) -> list[Ints]:
-    """For each run rows that no other run has."""
+    """Different rows for each run."""
     size = math.floor(share * n_rows + 1e-9)
     if how not in _ON or n * share > 1.0 + 1e-9 or size < 1:
         raise InvalidInputError(
@@ -238,9 +239,9 @@ def _disjoint(how: str, n_rows: int, share: float, seed: int, n: int) -> list[In
 
 
 def _run(run: tuple[Retrain, Any, Any, Any, Model, int]) -> tuple[Any, Classifier, bool]:
-    """One training run, its network or scores, and whether its parameters can be compared with today's.
+    """One training run: the model, its network or scores, and whether its parameters are comparable with today's.
 
-    On one thread, so that sums are the same in every process.
+    It uses one thread, so that sums are equal in every process.
     """
     train, model, X, y, today, seed = run
     with threadpool_limits(1):
@@ -249,13 +250,13 @@ def _run(run: tuple[Retrain, Any, Any, Any, Model, int]) -> tuple[Any, Classifie
         loaded = load_model(retrained)
     except (InvalidInputError, UnsupportedModelError) as error:
         raise InvalidInputError(
-            f"retrain: expected the function to return the retrained model, got {type(retrained).__name__}: {error}"
+            f"retrain: the function must return the retrained model; it returned {type(retrained).__name__}: {error}"
         ) from error
     ours = today.classifier
     theirs = loaded.classifier
     if not np.array_equal(theirs.classes, ours.classes) or _shape(theirs) != _shape(ours):
         raise InvalidInputError(
-            f"retrain: expected a model of the shape and with the classes of today's, {ours!r}, got {theirs!r}"
+            f"retrain: expected a model with the shape and the classes of today's, {ours!r}, got {theirs!r}"
         )
     alike = isinstance(ours, Network) and (
         loaded.preprocess is None or same_preprocessing(today, loaded)
@@ -264,7 +265,7 @@ def _run(run: tuple[Retrain, Any, Any, Any, Model, int]) -> tuple[Any, Classifie
 
 
 def _shape(classifier: Classifier) -> object:
-    """What two models must share: the shapes of their layers, or the columns that they read."""
+    """The properties that two models must share: the shapes of their layers, or the columns that they read."""
     if isinstance(classifier, Network):
         return [weight.shape for weight in classifier.weights]
     return getattr(classifier, "columns", None), getattr(classifier, "width", None)
@@ -273,7 +274,7 @@ def _shape(classifier: Classifier) -> object:
 def _training_data(
     read: Callable[..., Labelled], how: str, X: Any, y: Any, X_new: Any, y_new: Any
 ) -> Labelled:
-    """The rows that the runs draw from."""
+    """The rows from which the runs draw."""
     if how in _ON and X_new is not None:
         return read(X_new, y_new, name="X_new")
     old, labels = read(X, y, name="X")
@@ -288,7 +289,7 @@ def _training_data(
 def _read(
     loaded: Model, X: Any, y: Any, *, space: FeatureSpace | None, encoded: bool, name: str
 ) -> Labelled:
-    """A table and its labels, checked: in the model's variables if `encoded`, else as the caller has it."""
+    """A checked table and its labels: in the model's variables if `encoded`, else in the caller's units."""
     labels_name = name.replace("X", "y")
     if X is None or y is None:
         raise InvalidInputError(
@@ -316,7 +317,7 @@ def _read(
 
 
 def _own_table(loaded: Model, X: Any, space: FeatureSpace | None) -> Any:
-    """The table that a model which is no network was fitted on: its own columns, or a space's variables."""
+    """The table for a model that is not a network: its own columns, or a space's variables."""
     scored = loaded.classifier
     assert isinstance(scored, Scored)
     if space is not None and scored.decode is None:
@@ -329,6 +330,6 @@ def _own_table(loaded: Model, X: Any, space: FeatureSpace | None) -> Any:
     missing = [name for name in scored.columns if name not in X.columns]
     if missing:
         raise InvalidInputError(
-            f"X: expected the model's column {missing[0]!r}, got {list(X.columns)}"
+            f"X: the model's column {missing[0]!r} is missing; X has {list(X.columns)}"
         )
     return X[list(scored.columns)]

@@ -1,9 +1,9 @@
-"""How a scikit-learn classifier is trained again: its last step alone, on preprocessing as it was fitted.
+"""Train a scikit-learn classifier further or from scratch: only its last step, with the fitted preprocessing.
 
-A scaler or an encoder that is fitted anew changes what each parameter means, and the distance between two sets of
-parameters would say nothing. So the earlier steps of a pipeline stay as they are.
+Refitting a scaler or an encoder would change the meaning of each parameter, and distances between parameters would
+be meaningless. So the earlier steps of a pipeline stay as they are.
 
-Trees are trained on with their structure kept, by the libraries' own calls, no more:
+Trees are trained further by the libraries' own calls:
 
 refit       LightGBM's `refit`, with its `refit_decay_rate`; XGBoost's `process_type="update"` with `refresh`
 continue    more rounds of boosting on top of today's
@@ -42,7 +42,7 @@ _TINY = 1e-8
 
 
 def can_train(model: object) -> bool:
-    """Whether these trainers know the model's kind."""
+    """Whether these trainers can train this kind of model."""
     return isinstance(model, BaseEstimator) or (
         hasattr(model, "get_params") and hasattr(model, "fit")
     )
@@ -51,7 +51,7 @@ def can_train(model: object) -> bool:
 def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any:
     """A copy of the model after `epochs` more passes over these rows, from today's parameters.
 
-    `MLPClassifier`: scikit-learn's `partial_fit`, which goes on with the optimiser as training left it.
+    `MLPClassifier`: scikit-learn's `partial_fit`, which continues with the optimiser's last state.
     `LogisticRegression`: passes of Adam, see `gradient_steps`.
     """
     tuned = copy.deepcopy(_classifier_in(model))
@@ -61,7 +61,7 @@ def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any
     if not hasattr(tuned, "partial_fit"):
         solver = f" with solver={tuned.solver!r}" if isinstance(tuned, MLPClassifier) else ""
         raise InvalidInputError(
-            f"model: expected a classifier that can learn on from where it is, got {type(tuned).__name__}{solver}; "
+            f"model: {type(tuned).__name__}{solver} cannot be fine-tuned; "
             "pass retrain=, a function (model, X, y, seed) that returns the retrained model"
         )
     settings = {"random_state": check_random_state(seed)} | _only_known(
@@ -81,10 +81,10 @@ def fine_tune(model: Any, points: Floats, y: Any, seed: int, epochs: int) -> Any
 def gradient_steps(
     estimator: Any, X: Floats, y: Any, rng: np.random.Generator, epochs: int
 ) -> None:
-    """Move a fitted `LogisticRegression` by `epochs` passes of Adam over these rows, in place.
+    """Train a fitted `LogisticRegression` further by `epochs` passes of Adam over these rows; changes the model.
 
-    The loss is the estimator's own on these rows, mean log loss + ||W||^2 / (2 C n), with its class weights. A fit to
-    convergence on a small share of new data would forget the old data altogether; this is fine-tuning.
+    The loss is the estimator's own on these rows, mean log loss + ||W||^2 / (2 C n), with its class weights. A few
+    passes are fine-tuning; a fit to convergence on a small share of new data would forget the old data.
     """
     targets = (np.asarray(y)[:, None] == estimator.classes_).astype(np.float64)
     binary = estimator.coef_.shape[0] == 1
@@ -117,13 +117,13 @@ def gradient_steps(
 
 
 def _penalty(estimator: Any) -> float:
-    """1 / C, the weight of the squared coefficients."""
+    """The weight of the squared coefficients, 1 / C."""
     ratio = getattr(estimator, "l1_ratio", None)
     mixed = isinstance(ratio, int | float) and ratio != 0
     if mixed or getattr(estimator, "penalty", "l2") in ("l1", "elasticnet"):
         raise InvalidInputError(
-            "model: expected a LogisticRegression with a squared penalty or none to fine-tune by gradient steps, got "
-            "an l1 penalty; pass retrain=, a function (model, X, y, seed) that fine-tunes it"
+            "model: gradient steps cannot fine-tune a LogisticRegression with an l1 penalty; use an l2 penalty "
+            "or none, or pass retrain=, a function (model, X, y, seed) that fine-tunes it"
         )
     strength = np.asarray(
         getattr(estimator, "C_", getattr(estimator, "C", np.inf)), dtype=np.float64
@@ -142,7 +142,7 @@ def train_anew(model: Any, points: Floats, y: Any, seed: int, epochs: int | None
 
 
 def train_whole(model: Any, table: Any, y: Any, seed: int) -> Any:
-    """A copy of any estimator, with all that is inside it, fitted from scratch with another seed."""
+    """A copy of any estimator with all its parts, fitted from scratch with another seed."""
     fresh = clone(getattr(model, "best_estimator_", model))
     # CatBoost names only what was set.
     seeds = ["random_seed"] * (type(fresh).__module__.partition(".")[0] == "catboost")
@@ -152,7 +152,7 @@ def train_whole(model: Any, table: Any, y: Any, seed: int) -> Any:
 
 
 def library_of(model: Any) -> str | None:
-    """Which library trains these trees, or those that a pipeline ends in, on; None where no known one does."""
+    """The library that can train these trees, or a pipeline's last step, further; None if unknown."""
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     names = (base.__module__.partition(".")[0] for base in type(last).__mro__)
     known = (name for name in names if name in ("xgboost", "lightgbm") and hasattr(last, "fit"))
@@ -190,7 +190,7 @@ def refit(model: Any, table: Any, y: Any, seed: int, rounds: int) -> Any:
 
 
 def more_rounds(model: Any, table: Any, y: Any, seed: int, rounds: int) -> Any:
-    """So many rounds on top of today's trees."""
+    """Today's trees with more rounds of boosting."""
     settings: dict[str, Any] = {"n_estimators": rounds, "random_state": seed % 2**31}
     if library_of(model) == "lightgbm":
         return clone(model).set_params(**settings).fit(table, y, init_model=model)
@@ -202,10 +202,10 @@ WAYS: dict[str, Callable[..., Any]] = {"refit": refit, "continue": more_rounds}
 
 
 def train_on(model: Any, table: Any, y: Any, seed: int, *, how: str, rounds: int) -> Any:
-    """Trees, or the trees that a pipeline ends in, trained on in one of the ways."""
+    """Trees, or a pipeline that ends in trees, trained further by ``refit`` or ``continue``."""
     if library_of(model) is None:
         raise InvalidInputError(
-            f"how: expected an XGBClassifier or an LGBMClassifier for {how!r}, got a {type(model).__name__}"
+            f"how: {how!r} needs an XGBClassifier or an LGBMClassifier, got a {type(model).__name__}"
         )
     if not isinstance(model, Pipeline):
         return WAYS[how](model, table, y, seed, rounds)
@@ -214,7 +214,7 @@ def train_on(model: Any, table: Any, y: Any, seed: int, *, how: str, rounds: int
 
 
 def random_states(estimator: Any) -> dict[str, Any]:
-    """The settings that an estimator, and all that is inside it, draws at random by."""
+    """The random states of an estimator and of all its parts."""
     settings = estimator.get_params(deep=True)
     return {
         name: value for name, value in settings.items() if name.split("__")[-1] == "random_state"
@@ -222,7 +222,7 @@ def random_states(estimator: Any) -> dict[str, Any]:
 
 
 def optimiser_steps(model: Any, n_rows: int, epochs: int) -> int | None:
-    """How many steps the optimiser takes in `fine_tune` with so many rows and passes; None where that is not known."""
+    """The number of optimiser steps in `fine_tune` for `n_rows` rows and these passes; None if unknown."""
     classifier = unwrapped(model)[1]
     if isinstance(classifier, LogisticRegression):
         batch = BATCH
@@ -235,14 +235,14 @@ def optimiser_steps(model: Any, n_rows: int, epochs: int) -> int | None:
 
 
 def _classifier_in(model: Any) -> Any:
-    """What a pipeline ends in, and what a search found."""
+    """The classifier at the end of a pipeline, or the one that a search found."""
     while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
         model = model.steps[-1][1] if isinstance(model, Pipeline) else model.best_estimator_
     return model
 
 
 def _with_classifier(model: Any, classifier: Any) -> Any:
-    """The model with another classifier in the place of its own; searches give way to what they found."""
+    """The model with another classifier instead of its own; a search gives way to the classifier that it found."""
     if isinstance(model, Pipeline):
         other = copy.copy(model)
         name, last = model.steps[-1]
@@ -259,14 +259,14 @@ def _only_known(estimator: Any, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(estimator: Any, points: Floats) -> Any:
-    """A classifier that learned from named columns gets them again, else scikit-learn warns."""
+    """Restore the column names for a classifier fitted on named columns; otherwise scikit-learn warns."""
     names = getattr(estimator, "feature_names_in_", None)
     return points if names is None else pd.DataFrame(points, columns=names)
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the warnings that today's settings cause again: too few epochs to converge, a batch above the table."""
+    """Suppress warnings that today's settings repeat: too few epochs to converge, a batch larger than the table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings(

@@ -1,19 +1,19 @@
-"""Studies: many methods on many tables, interrupted and resumed at will, and the tables of the paper.
+"""Studies: many methods on many tables, which can be interrupted and resumed, and the tables of the paper.
 
-run            benchmark                   what to run on what; the loop; the result
-tables         StudyTable                  people, labels, what a person can change, the class they want
-situation      Situation, Protocol         one table, model and seed: halves, models, successors, rejected people
-methods        StudyMethod                 a generator by name, and the deltas it is asked for
-deltas         read_deltas                 numbers, or measured on the models
-cells          answer, judge               a method's answers, and their verdicts
-store          StudyStore                  what is finished, in a folder
-specification  describe, digest            what a piece of work depends on, and its name
+run            benchmark                   run methods on tables, models, deltas and seeds
+tables         StudyTable                  people, labels, feature space, and the target class
+situation      Situation, Protocol         one table, model and seed: halves, models, retrained models, people
+methods        StudyMethod                 a generator by name, and its deltas
+deltas         read_deltas                 numbers, or values measured on the models
+cells          answer, judge               a method's advice, and its verdicts
+store          StudyStore                  finished work, in a folder
+specification  describe, digest            the inputs of a piece of work, and its name
 result         BenchmarkResult             frames, Markdown, pictures, files
-recipes        Recipe, RECIPES             kinds of change: what really becomes of a model
-survival       Survival                    which answers survive which kind of change
-markdown       table, filled_page          tables, and the pages whose words are in the folder `pages`
-changes_page   run_changes, render         what survives which change on public tables, as a page
-paper          run_paper, render           the experiments of the paper, with its printed figures beside ours
+recipes        Recipe, RECIPES             kinds of real change of a model
+survival       Survival                    the share of promises kept under each kind of change
+markdown       table, filled_page          tables, and pages from the templates in the folder `pages`
+changes_page   run_changes, render         promises kept under each kind of change on public tables, as a page
+paper          run_paper, render           the experiments of the paper, with its figures next to ours
 """
 
 from holdfast.study._asked import StudyMethod

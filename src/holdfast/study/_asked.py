@@ -1,6 +1,6 @@
-"""What a study is asked: methods by name, and deltas.
+"""The methods and the deltas of a study.
 
-A delta is a number, or another kind of change, for every table or by table, or it is measured on the models themselves.
+A delta is a number or another kind of change, for all tables or by table, or it is measured on the models.
 """
 
 from __future__ import annotations
@@ -23,20 +23,18 @@ from holdfast.study._tables import by_name, check_names
 
 @dataclass(frozen=True)
 class StudyMethod:
-    """A method under the name it has in a study.
+    """A method with its name in a study.
 
     Parameters
     ----------
     name
-        For people.
-    make
-        A generator, the name of one (`holdfast methods`), or a function from the table that the model learned from to
-        a generator.
+        The name in the tables of the study. make A generator, its name (`holdfast methods`), or a function that
+        takes the training table and returns a generator.
     deltas
-        The labels of the deltas that it is asked for, one after the other. None: every delta of the study if its
-        answers depend on Δ (`Generator.uses_changes`), else it is asked once, without Δ.
+        The labels of its deltas. None means every delta of the study if its advice depends on Δ
+        (`Generator.uses_changes`), else a single run without Δ.
     whole_table
-        Hand it the whole table instead of the part that the model learned from.
+        Give it the whole table instead of the training table.
     """
 
     name: str
@@ -54,19 +52,19 @@ class StudyMethod:
         )
         if not isinstance(made, Generator):
             raise InvalidInputError(
-                f"methods[{self.name!r}]: expected a function to a generator, got {made!r}"
+                f"methods[{self.name!r}]: the function must return a generator; it returned {made!r:.80}"
             )
         return made
 
     def asked(self, generator: Generator, labels: Iterable[str]) -> tuple[str | None, ...]:
-        """The deltas to ask for; None stands for no Δ."""
+        """The deltas of the method; None means without Δ."""
         if self.deltas is not None:
             return self.deltas
         return tuple(labels) if generator.uses_changes else (None,)
 
 
 def read_methods(methods: Any, labels: Iterable[str]) -> tuple[StudyMethod, ...]:
-    """Names, or a mapping from names to generators, to functions that make one, or to `StudyMethod`s."""
+    """Read names, or a mapping from names to generators, functions that make one, or `StudyMethod`s."""
     named = by_name(methods, "methods", "names, or a mapping from names to generators")
     several = tuple(_method(value, name) for name, value in named)
     check_names([method.name for method in several], "methods")
@@ -80,7 +78,7 @@ def read_methods(methods: Any, labels: Iterable[str]) -> tuple[StudyMethod, ...]
 
 
 def _method(value: Any, name: str | None) -> StudyMethod:
-    """A method that is called by a name of the caller's, or by its own."""
+    """A method with the caller's name, or its own."""
     if isinstance(value, StudyMethod):
         return value if name is None else replace(value, name=name)
     known = [method.name for method in METHODS]
@@ -88,11 +86,11 @@ def _method(value: Any, name: str | None) -> StudyMethod:
         return StudyMethod(name or value, value)
     if name is None or isinstance(value, str):
         raise InvalidInputError(
-            f"methods: expected names among {', '.join(known)}, or a mapping, got {value!r}"
+            f"methods: expected names among {', '.join(known)}, or a mapping, got {value!r:.80}"
         )
     if not (isinstance(value, Generator) or callable(value)):
         raise InvalidInputError(
-            f"methods[{name!r}]: expected a generator, or a function from a table to one, got {value!r}"
+            f"methods[{name!r}]: expected a generator, or a function that makes one, got {value!r:.80}"
         )
     return StudyMethod(name, value)
 
@@ -105,7 +103,7 @@ _VALIDATION_PEOPLE = 50
 
 
 def measured_incremental(situation: Situation) -> float:
-    """The paper's delta_inc: the mean distance that fine-tuning on a share of the new data covers."""
+    """The paper's delta_inc: the mean distance by which fine-tuning on a share of the new data moves the model."""
     data = situation.learned
     return float(
         delta_incremental(
@@ -120,28 +118,28 @@ def measured_incremental(situation: Situation) -> float:
 
 
 def measured_validation(situation: Situation) -> float:
-    """The paper's delta_val: the least delta at which recourse survives the models trained anew.
+    """The paper's delta_val: the least delta at which models retrained from scratch accept all recourse.
 
-    Validated on rejected people of the new half's test part, whom the study itself does not ask about.
+    It is validated on rejected people of the new half's test part, who are not in the study itself.
     """
     protocol = situation.protocol
     table = situation.table
     n_anew = protocol.retrained.get("complete", 0) + protocol.retrained.get("leave_one_out", 0)
     if not n_anew:
         raise InvalidInputError(
-            "deltas: expected models retrained anew for 'val', got none; see retrained"
+            "deltas: 'val' needs models retrained from scratch; add 'complete' to retrained="
         )
     rejected = situation.rejects(np.setdiff1d(situation.halves.new_test, situation.drawn))
     people = np.random.default_rng([situation.seed, 1]).permutation(rejected)[:_VALIDATION_PEOPLE]
     if not people.size:
-        raise InvalidInputError("deltas: expected rejected people to find 'val' on, got none")
+        raise InvalidInputError("deltas: 'val' needs rejected people, and the model rejects none")
     chosen = delta_validation(
         situation.models.network, table.X.iloc[people], retrained=situation.models.retrained[:n_anew],
         candidates=situation.training_table, target=table.target, space=table.space, seed=situation.seed,
         progress=False,
     )  # fmt: skip
     if not chosen.reached:
-        raise InvalidInputError(f"deltas: expected 'val' to exist, got {chosen}")
+        raise InvalidInputError(f"deltas: no value for 'val' was found: {chosen}")
     return float(chosen)
 
 
@@ -152,7 +150,7 @@ MEASURED: dict[str, Callable[[Situation], float]] = {
 
 
 def read_deltas(deltas: Any) -> dict[str, Delta]:
-    """Deltas by label; a number's label is the number itself.
+    """Read deltas by label; the label of a number is the number itself.
 
     Examples
     --------
@@ -169,7 +167,9 @@ def read_deltas(deltas: Any) -> dict[str, Delta]:
         )
         labelled = {f"{value:g}" if _is_number(value) else str(value): value for value in several}
     if not labelled or "" in labelled:
-        raise InvalidInputError(f"deltas: expected at least one, each with a label, got {deltas!r}")
+        raise InvalidInputError(
+            f"deltas: expected at least one, each with a label, got {deltas!r:.80}"
+        )
     return {label: _read_delta(label, value) for label, value in labelled.items()}
 
 
@@ -183,18 +183,18 @@ def _read_delta(label: str, value: Any) -> Delta:
         return delta
     raise InvalidInputError(
         f"deltas[{label!r}]: expected a number > 0, a kind of change, one of {list(MEASURED)}, a number for each "
-        f"table, or a function of the situation, got {value!r}"
+        f"table, or a function of the situation, got {value!r:.80}"
     )
 
 
 def resolve(delta: Delta, situation: Situation) -> Changes:
-    """The changes that a delta stands for here; what is measured is measured once and kept."""
+    """The changes of a delta in this situation; measured deltas are measured once and kept."""
     if isinstance(delta, Mapping):
         name = situation.table.name
         pair = (situation.table.name, situation.model_name)
         if name not in delta and pair not in delta:
             raise InvalidInputError(
-                f"deltas: expected a number for {name!r} or {pair!r}, got {list(delta)}"
+                f"deltas: expected a number for {name!r} or {pair!r}, got numbers for {list(delta)}"
             )
         return _checked(delta[pair] if pair in delta else delta[name])
     if not callable(delta):

@@ -1,6 +1,6 @@
-"""One cell of a study: a method's answers to the people of one situation, measured, and their verdicts under each Δ.
+"""One cell of a study: a method's advice for the people of one situation, its metrics, and its verdicts under each Δ.
 
-Answers and verdicts are kept apart: a further delta asks nobody again, and a method that ignores Δ answers once.
+Advice and verdicts are stored separately: a further delta needs no new search if the method ignores Δ.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _NUMBERS = [*_MEANS, "optimality_gap"]
 
 @dataclass(frozen=True)
 class Cell:
-    """A method's answers in one situation.
+    """A method's advice in one situation.
 
     Attributes
     ----------
     key
-        A name for them, by all that they depend on.
+        The name of the cell, a hash of its inputs.
     points
-        The answers in the model's variables; rows of nan where there is none.
+        The advice in the model's variables; rows of nan without advice.
     rows
-        One row for each person: reason (why there is no answer, or ""), the metrics, optimality_gap.
+        One row for each person: reason (why there is no advice, or ""), the metrics, optimality_gap.
     seconds
-        CPU seconds for all of them.
+        CPU seconds for all people.
     reused
-        Whether they had been kept.
+        Whether the cell was read from the store.
     """
 
     key: str
@@ -61,11 +61,11 @@ class Cell:
 
     @property
     def found(self) -> Bools:
-        """Which people have an answer."""
+        """True for people with advice."""
         return np.asarray(~np.isnan(self.points).any(axis=1))
 
     def summary(self) -> Document:
-        """The averages; see `holdfast.metrics._rows` for what they are over."""
+        """The averages; `holdfast.metrics._rows` states their denominators."""
         means = {
             mean: mean_of_answered(self.rows[name].to_numpy()) for name, mean in _MEANS.items()
         }
@@ -75,7 +75,7 @@ class Cell:
 def answer(
     situation: Situation, generator: Generator, changes: Changes | None, time_limit: float | None
 ) -> Cell:
-    """What a method answers in a situation, from the store or asked for, measured and kept."""
+    """A method's advice in a situation: read from the store, or computed, measured and stored."""
     specification = {
         "situation": situation.identity,
         "people": situation.people[list(situation.table.space.names)],
@@ -114,7 +114,7 @@ def answer(
 def judge(
     situation: Situation, cell: Cell, changes: Changes, time_limit: float | None
 ) -> tuple[list[str | None], bool]:
-    """The verdict on each answer of a cell, None where there is none: kept, or certified; and whether it was kept."""
+    """The verdict on each advice of a cell (None without advice), and whether it was read from the store."""
 
     def compute() -> Document:
         table = situation.table
@@ -134,7 +134,7 @@ def judge(
 
 
 def verdict_shares(verdicts: list[str | None]) -> dict[str, float]:
-    """The shares of the answers that are proven robust, and that are undecided."""
+    """The shares of advice with the verdicts ROBUST and UNKNOWN."""
     given = pd.Series(verdicts, dtype=object).dropna()
     return {
         "delta_validity": (given == "ROBUST").mean(),
@@ -145,7 +145,7 @@ def verdict_shares(verdicts: list[str | None]) -> dict[str, float]:
 def cell_frame(
     situation: Situation, cell: Cell, verdicts: Mapping[str, list[str | None]]
 ) -> pd.DataFrame:
-    """The cell row by row: one row for each person, with the people's index as a column."""
+    """The cell as a frame: one row for each person, with the people's index as a column."""
     columns = {
         f"verdict_{label}": pd.Series(names, dtype=object) for label, names in verdicts.items()
     }
@@ -156,7 +156,7 @@ def cell_frame(
 
 
 def plain_numbers(values: Any) -> list[Any]:
-    """Numbers for JSON, which has no nan."""
+    """Numbers for JSON, with None instead of nan."""
     plain = np.array(values, dtype=object)
     plain[np.isnan(values)] = None
     return list(plain.tolist())

@@ -1,9 +1,8 @@
-"""`holdfast benchmark changes`: what survives which change, on public tables, as a page with its figures in words."""
+"""`holdfast benchmark changes`: the promises kept under each kind of change, on public tables, as a page."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -42,9 +41,9 @@ BROKEN, MEASURED = 0.1, 20
 
 
 def calibrated(situation: Situation) -> Changes:
-    """The margin of which conformal risk control says so, on models trained again on bootstrap samples.
+    """The margin from conformal risk control, on models retrained from scratch on bootstrap samples.
 
-    Neither the people nor the models are those of the study.
+    The people and the models differ from those of the study.
     """
     table = situation.table
     people = situation.rejects(situation.halves.new_test)
@@ -70,6 +69,23 @@ METHODS = (
     StudyMethod("cheapest point", "mce"),
     StudyMethod("Closest", "closest", deltas=("δ 0.01",)),
 )
+# The advice of the first table: what it is, and what is known of it. A chance is measured, a proof is inside Δ.
+PROMISES = {
+    "cheapest point": ("cheapest point (`MCE`)", ""),
+    "nearest row": ("nearest accepted row", ""),
+    "row with p ≥ 0.7": ("nearest row with a probability of at least 0.7", ""),
+    "row with p ≥ 0.9": ("nearest row with a probability of at least 0.9", ""),
+    "row with risk ≤ 0.1": (
+        "nearest row with a margin from [`risk_calibrated`](delta.md)",
+        "a chance: at most 1 in 10 promises is expected to break",
+    ),
+    "RNCE δ 0.005": ("nearest row proven at δ 0.005 (`RNCE`)", "a proof for models within 0.005"),
+    "RNCE δ 0.01": ("nearest row proven at δ 0.01 (`RNCE`)", "a proof for models within 0.01"),
+    "Closest δ 0.01": (
+        "cheapest point proven at δ 0.01 (`Closest`)",
+        "a proof for models within 0.01",
+    ),
+}
 # Of which models what is asked on which tables. Trees have no parameters to prove anything about, and read off the
 # labels that leak into heloc's columns.
 MODELS: dict[str, tuple[Any, tuple[StudyMethod, ...], dict[str, Any], tuple[str, ...]]] = {
@@ -90,7 +106,7 @@ MODELS: dict[str, tuple[Any, tuple[StudyMethod, ...], dict[str, Any], tuple[str,
 
 @dataclass(frozen=True)
 class ChangesExtent:
-    """How much of everything: rows of each table, people and base models for each, variants of each kind."""
+    """The sizes of the study: rows of each table, people, base models, and variants of each kind."""
 
     rows: int = 4000
     inputs: int = 20
@@ -111,7 +127,7 @@ def run_changes(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> dict[str, BenchmarkResult]:
-    """The studies of the page, one for each kind of model, each in its own folder below `out`; resumed at will."""
+    """Run the studies of the page, one for each kind of model, each in its own folder below `out`."""
     tables = {name: _table(name, extent.rows) for name in some_of(TABLES, names, "datasets")}
     return {
         model: benchmark(
@@ -142,7 +158,7 @@ def _table(name: str, rows: int) -> Any:
 
 
 def draw(results: dict[str, BenchmarkResult], folder: Path) -> list[Path]:
-    """A picture for each kind of model."""
+    """Draw a picture for each kind of model."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {model: folder / f"changes-{model.replace(' ', '-')}.png" for model in results}
     for model, path in paths.items():
@@ -156,7 +172,7 @@ def render(
     extent: ChangesExtent,
     pictures: Sequence[str] = (),
 ) -> str:
-    """The page as Markdown: the truth first, then the kinds of change, then each kind of model and each table."""
+    """The page as Markdown: the main figures, then the kinds of change, then each kind of model and each table."""
     pairs = zip_longest(results.items(), pictures)
     models = pd.concat([result.models for result in results.values()])
     distances = _survival(results["network"]).models.groupby("kind")["distance"].agg(["min", "max"])
@@ -174,29 +190,26 @@ def render(
 
 
 def _truth(result: BenchmarkResult) -> dict[str, Any]:
-    """The figures of the first paragraph: what proofs cover, what they do not, what distance buys."""
+    """The figures at the top of the page: proofs inside Δ, models outside Δ, and promises kept by distance."""
     survival = _survival(result)
     frame = survival.to_frame()
     inside = survival.people.merge(_proven(result.details))
     distance = survival.models.set_index("kind")["distance"]
-    kept = defaultdict(lambda: "none")
     kinds = _mean(frame[frame["kind"].isin(AGAIN)], ["method", "delta_label", "kind"])
-    for row in _mean(kinds, ["method", "delta_label"]).to_dict("records"):
-        kept[named(row)] = f"{100 * row['survival']:.1f}% ({row['cost_relative']:.2f})"
+    kept = {named(row): row for row in _mean(kinds, ["method", "delta_label"]).to_dict("records")}
     return {
         "pairs": int(inside["inside"].sum()),
         "broken": round(((1.0 - inside["kept_inside"]) * inside["inside"]).sum()),
         "again": distance[distance.index.isin(AGAIN)],
-        "tuned": distance[distance.index == "fine-tuning"],
         "far": share(
             result.results[result.results["verified_label"] == "δ 0.03"]["delta_validity"].mean()
         ),
-        "kept": kept,
+        "kept": [(PROMISES[name], kept[name]) for name in PROMISES if name in kept],
     }
 
 
 def _proven(details: pd.DataFrame) -> pd.DataFrame:
-    """The people whose answer is proven for what it was asked for, by the keys of `Survival.people`."""
+    """The people whose advice is proven for its own delta, by the keys of `Survival.people`."""
     keys = ["dataset", "model", "seed", "method", "delta_label"]
     numbered = details.assign(row=details.groupby(keys, sort=False).cumcount())
     proven = [
@@ -206,7 +219,7 @@ def _proven(details: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_model(model: str, result: BenchmarkResult, picture: str | None) -> dict[str, Any]:
-    """What survives of one kind of model: over all tables in the mean, and table by table."""
+    """The promises kept for one kind of model: the mean over all tables, and each table."""
     survival = _survival(result)
     by = ["method", "delta_label"]
     kinds = _mean(survival.to_frame(), [*by, "kind"])
@@ -224,13 +237,13 @@ def _of_model(model: str, result: BenchmarkResult, picture: str | None) -> dict[
 
 
 def _mean(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Means over whatever is not named."""
+    """Means over all other columns."""
     return frame.groupby(by, sort=False).mean(numeric_only=True).reset_index()
 
 
 def _survival(result: BenchmarkResult) -> Survival:
     if result.survival is None or not len(result.survival.people):
         raise InvalidInputError(
-            "page: expected a study with kinds of change and an answer, got none"
+            "page: this study has no kinds of change, or no advice; set changes_of="
         )
     return result.survival

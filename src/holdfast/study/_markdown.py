@@ -1,4 +1,4 @@
-"""Markdown: a study as tables, one for each dataset and model, and the pages that templates say."""
+"""Markdown: a study as tables, one for each dataset and model, and pages from templates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECONDS = ("seconds", "seconds", "{:.2f}")
 
 
 def markdown_table(summary: pd.DataFrame, failures: pd.DataFrame, *, seconds: bool) -> str:
-    """All tables, and what went wrong."""
+    """All tables, and the errors."""
     parts = summary.groupby(["dataset", "model"], sort=False)
     names = ["dataset", "model", "seed", "method", "error"]
     return filled_page(
@@ -58,7 +58,7 @@ def _one_table(part: pd.DataFrame, seconds: bool) -> str:
 
 
 def _delta(label: object, row: pd.Series) -> str:
-    """The delta that a method was asked for, with its number where the label is a name."""
+    """The delta of a method, with its number if the label is a name."""
     if not label:
         return ""
     number = f"{row['delta']:.4g}"
@@ -78,12 +78,12 @@ def _percent(value: float) -> str:
 
 
 def _safe(value: object) -> str:
-    """Nothing that would end a cell or a line."""
+    """The text without characters that would end a cell or a line."""
     return " ".join(str(value).replace("|", "\\|").split())
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the first column to the left, the others to the right.
+    """A Markdown table; the first column is aligned left, the others right.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def filled_page(template: str, **values: Any) -> str:
-    """A page of the folder `pages` with its values filled in; what is left out leaves no gap."""
+    """A page from a template of the folder `pages`; parts that are left out leave no gap."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("holdfast.study", "pages")

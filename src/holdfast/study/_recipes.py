@@ -1,8 +1,7 @@
-"""Kinds of change: what really becomes of a model between a promise and the day it is kept, each as a recipe.
+"""Kinds of change that really happen to a model after a promise, each as a recipe.
 
-A recipe makes one changed model of today's: (model, data, seed) -> model. Eleven are here; one of your own is a
-`Recipe` with your own function. What trains a model from scratch also starts it from another seed, as a real training
-run does.
+A recipe changes today's model: (model, data, seed) -> model. This module has eleven; your own is a `Recipe` with
+your own function. Recipes that retrain from scratch also use another seed, as a real training run does.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ Change = Callable[[Any, Learned, int], Any]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A kind of change.
+    """A kind of change of a model.
 
     Parameters
     ----------
     name
-        For people.
+        The name in tables.
     sentence
-        What happens to the model.
+        The change in words.
     change
-        ``change(model, data, seed)`` returns a changed model: anything that `load_model` takes and that reads what
-        `model` reads, a fitted scikit-learn classifier. `data` has `X`, `y`, what the model learned from, and `X_new`,
-        `y_new`, what has come since. Where it raises an error, the kind is left out for this model, and the study says
-        so.
+        ``change(model, data, seed)`` returns a changed model. `model` is a fitted scikit-learn classifier; the
+        result is any model that `load_model` takes and that reads the same input. `data` has `X` and `y`, the
+        training data, and `X_new` and `y_new`, the new data. If it raises an error, the kind is left out for this
+        model, with a note.
 
     Examples
     --------
@@ -57,24 +56,24 @@ class Recipe:
 
 
 def initialisation(model: Any, data: Learned, seed: int) -> Any:
-    """Trained from scratch from another seed, nothing else."""
+    """Retrained from scratch with another seed, without other changes."""
     return train_anew(model, data.X, data.y, seed)
 
 
 def bootstrap(model: Any, data: Learned, seed: int) -> Any:
-    """Trained from scratch on as many rows, drawn with replacement."""
+    """Retrained from scratch on as many rows, drawn with replacement."""
     rows = np.random.default_rng(seed).integers(len(data.y), size=len(data.y))
     return train_anew(model, data.X[rows], data.y[rows], seed)
 
 
 def deletion(model: Any, data: Learned, seed: int, share: float = 0.1) -> Any:
-    """Trained from scratch without a share of the rows."""
+    """Retrained from scratch without a share of the rows."""
     rows = _drawn(len(data.y), 1.0 - share, seed)
     return train_anew(model, data.X[rows], data.y[rows], seed)
 
 
 def addition(model: Any, data: Learned, seed: int, share: float = 0.5) -> Any:
-    """Trained from scratch with a share of the rows that came since."""
+    """Retrained from scratch with a share of the new rows."""
     rows = _drawn(len(data.y_new), share, seed)
     X = np.concatenate([data.X, data.X_new[rows]])
     y = np.concatenate([data.y, data.y_new[rows]])
@@ -82,7 +81,7 @@ def addition(model: Any, data: Learned, seed: int, share: float = 0.5) -> Any:
 
 
 def label_flips(model: Any, data: Learned, seed: int, share: float = 0.05) -> Any:
-    """Trained from scratch with a share of the labels replaced by another class."""
+    """Retrained from scratch with a share of the labels replaced by another class."""
     rows = _drawn(len(data.y), share, seed)
     classes = np.unique(data.y)
     y = data.y.copy()
@@ -105,13 +104,13 @@ _SETTINGS = {
 
 
 def configuration(model: Any, data: Learned, seed: int) -> Any:
-    """Trained from scratch with other penalties, steps and numbers of passes or trees."""
+    """Retrained from scratch with other penalties, steps and numbers of passes or trees."""
     rng = np.random.default_rng(seed)
     now = model.get_params(deep=False)
     numbers = {name: now[name] for name in _SETTINGS if isinstance(now.get(name), int | float)}
     if not numbers:
         raise UnsupportedModelError(
-            f"expected a model with one of the settings {list(_SETTINGS)}, got {model!r}"
+            f"expected a model with one of the settings {', '.join(_SETTINGS)}, got {type(model).__name__}"
         )
     factors = {name: _SETTINGS[name] ** rng.uniform(-1.0, 1.0) for name in numbers}
     other = {
@@ -124,10 +123,12 @@ def configuration(model: Any, data: Learned, seed: int) -> Any:
 
 
 def architecture(model: Any, data: Learned, seed: int) -> Any:
-    """Trained from scratch with layers of half or twice the size, one layer less or one more."""
+    """Retrained from scratch with layers of half or twice the size, one layer less or one more."""
     sizes = tuple(np.atleast_1d(model.get_params().get("hidden_layer_sizes", ())).tolist())
     if not sizes:
-        raise UnsupportedModelError(f"expected a network with hidden_layer_sizes, got {model!r}")
+        raise UnsupportedModelError(
+            f"expected a network with hidden_layer_sizes, got {type(model).__name__}"
+        )
     half = tuple(max(1, size // 2) for size in sizes)
     double = tuple(2 * size for size in sizes)
     several = [half, double, sizes[:-1] or half, (*sizes, sizes[-1])]
@@ -136,18 +137,18 @@ def architecture(model: Any, data: Learned, seed: int) -> Any:
 
 
 def noise(model: Any, data: Learned, seed: int, delta: float = 0.01) -> Network:
-    """Every parameter of a network moved by at most delta, at random."""
+    """Every parameter of a network moved at random by at most delta."""
     return PlausibleChanges(delta).sample(load_network(model), 1, seed)[0]
 
 
 def fine_tuning(model: Any, data: Learned, seed: int, share: float = 0.1) -> Any:
-    """One more pass from today's parameters, over a share of the rows that came since."""
+    """One more pass from today's parameters over a share of the new rows."""
     rows = _drawn(len(data.y_new), share, seed)
     return fine_tune(model, data.X_new[rows], data.y_new[rows], seed, 1)
 
 
 def refitted_scaler(model: Any, data: Learned, seed: int, share: float = 0.5) -> Scored:
-    """Today's model, reading variables that were centred and scaled by rows that came since, not by its own."""
+    """Today's model on variables that are centred and scaled by new rows instead of its own."""
     rows = _drawn(len(data.y_new), share, seed)
     today = load_model(model)
     old = StandardScaler().fit(data.X)
@@ -156,17 +157,17 @@ def refitted_scaler(model: Any, data: Learned, seed: int, share: float = 0.5) ->
 
 
 def moved_threshold(model: Any, data: Learned, seed: int, furthest: float = 0.15) -> Scored:
-    """Today's model, of which another probability than one half is asked."""
+    """Today's model with another decision threshold than one half."""
     today = load_model(model)
     if today.classifier.n_outputs > 1:
         raise UnsupportedModelError(
-            f"expected two classes to move a threshold between, got {today.classifier!r}"
+            f"expected two classes, between which a threshold can move, got {len(today.classifier.classes)}"
         )
     return _scored(today.at(0.5 + np.random.default_rng(seed).uniform(-furthest, furthest)))
 
 
 def _scored(model: Model, read: Callable[[Any], Any] = lambda points: points) -> Scored:
-    """A model by its scores: its parameters are today's, and what is new lies before or behind them."""
+    """A model by its scores: today's parameters, with a change before or after them."""
     return Scored(
         lambda points: model.logits(read(points)), tuple(model.classifier.classes.tolist())
     )
@@ -174,22 +175,28 @@ def _scored(model: Model, read: Callable[[Any], Any] = lambda points: points) ->
 
 #: Every way in which a model really changes that a study can try, in the order in which they are shown.
 RECIPES: tuple[Recipe, ...] = (
-    Recipe("initialisation", "trained again from another seed", initialisation),
-    Recipe("bootstrap", "trained again on a bootstrap sample of its rows", bootstrap),
-    Recipe("deletion", "trained again without a tenth of its rows", deletion),
-    Recipe("addition", "trained again with half of the rows that came since", addition),
-    Recipe("label flips", "trained again with 5% of the labels flipped", label_flips),
-    Recipe("configuration", "trained again with other penalties (up to 10 times), steps and passes (2)", configuration),
-    Recipe("architecture", "trained again with half or twice the neurons, a hidden layer less or more", architecture),
+    Recipe("initialisation", "retrained from scratch with another seed", initialisation),
+    Recipe("bootstrap", "retrained from scratch on a bootstrap sample of its rows", bootstrap),
+    Recipe("deletion", "retrained from scratch without a tenth of its rows", deletion),
+    Recipe("addition", "retrained from scratch with half of the new rows", addition),
+    Recipe("label flips", "retrained from scratch with 5% of the labels flipped", label_flips),
+    Recipe(
+        "configuration", "retrained from scratch with other penalties (up to 10 times), steps and passes (2)",
+        configuration,
+    ),
+    Recipe(
+        "architecture", "retrained from scratch with half or twice the neurons, a hidden layer less or more",
+        architecture,
+    ),
     Recipe("noise", "every parameter moved by at most 0.01", noise),
-    Recipe("fine-tuning", "one more pass over a tenth of the rows that came since", fine_tuning),
-    Recipe("refitted scaler", "its inputs scaled by half of the rows that came since", refitted_scaler),
-    Recipe("moved threshold", "a probability between 35% and 65% asked for instead of 50%", moved_threshold),
+    Recipe("fine-tuning", "one more pass over a tenth of the new rows", fine_tuning),
+    Recipe("refitted scaler", "its inputs scaled by half of the new rows", refitted_scaler),
+    Recipe("moved threshold", "a decision threshold between 35% and 65% instead of 50%", moved_threshold),
 )  # fmt: skip
 
 
 def read_recipes(recipes: Any) -> tuple[Recipe, ...]:
-    """Recipes, names of those above, or functions by name; None: none."""
+    """Read recipes, names of the recipes above, or functions by name; None means no recipes."""
     known = {recipe.name: recipe for recipe in RECIPES}
     chosen = []
     for name, value in by_name(recipes or (), "changes_of", "recipes or their names", str | Recipe):

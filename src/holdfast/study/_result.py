@@ -1,4 +1,4 @@
-"""`BenchmarkResult`: what a study found, as frames, as a table for people and as files."""
+"""`BenchmarkResult`: the result of a study, as frames, Markdown and files."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ GROUPS = ["dataset", "model", "method", "delta_label", "verified_label"]
 
 @dataclass(frozen=True, eq=False)
 class BenchmarkResult(Shown):
-    """What a study found.
+    """The result of a study.
 
     Attributes
     ----------
     results
-        One row for each dataset, model, seed, method, delta that it was asked for (nan if it ignores Δ) and delta that
-        its answers were certified at. `coverage` is a share of the inputs, all other means are over the answers.
-        `seconds` are CPU seconds for all inputs; `error` is "" or the text of what went wrong.
+        One row for each dataset, model, seed, method, delta of the method (nan if it ignores Δ) and delta of the
+        certificates. `coverage` is a share of the inputs; all other means are over the inputs with advice.
+        `seconds` are CPU seconds for all inputs; `error` is "" or the text of the error.
     details
-        One row for each input: found, reason, cost_l1, the verdict at each delta, ..., and `cell`: the points are
+        One row for each input: found, reason, cost_l1, the verdict at each delta, ..., and `cell`, whose points are
         in ``cells/<cell>.json``.
     models
-        One row for each model that was trained: accuracy on the test part, and how many rejected people were drawn.
+        One row for each trained model: its accuracy on the test part, and the number of rejected people.
     out
         The folder, or None.
     computed, reused
-        How many "models" (sets of networks), "cells" (answers of a method), "verdicts" and "kinds" of change were
-        computed in this run, and how many were found in the folder.
+        The numbers of "models" (sets of networks), "cells" (advice of a method), "verdicts" and "kinds" of change
+        that this run computed, or found in the folder.
     survival
-        What survived which kind of change; None where `changes_of` named none.
+        The promises kept under each kind of change; None without `changes_of`.
     """
 
     results: pd.DataFrame
@@ -69,7 +69,7 @@ class BenchmarkResult(Shown):
 
     @property
     def failures(self) -> pd.DataFrame:
-        """The rows whose method, or whose model, raised an error."""
+        """The rows whose method or model raised an error."""
         return self.results[self.results["error"] != ""]
 
     def summary(self) -> pd.DataFrame:
@@ -87,9 +87,9 @@ class BenchmarkResult(Shown):
         return markdown_table(self.summary(), self.failures, seconds=seconds)
 
     def plot(self, path: Place | None = None) -> Figure:
-        """Draw what survives against what it costs, a column of pictures for each dataset and model.
+        """Plot the share of robust and kept advice against its cost, a column for each dataset and model.
 
-        To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.
+        It is written to `path` if given, else drawn on a pyplot figure, which a notebook shows.
         """
         picture: Figure = draw(self, path)
         return picture
@@ -100,7 +100,7 @@ class BenchmarkResult(Shown):
         return f"BenchmarkResult({len(self.results)} rows, {cells} cells: {self.reused.get('cells', 0)} reused{failed})"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         summary = self.summary().set_index("method")
         kept = ["dataset", "model", "delta_label", "verified_label", "seeds", *METRICS]
         methods = summary.index.nunique()
@@ -124,7 +124,7 @@ class BenchmarkResult(Shown):
 
 
 def write_result(result: BenchmarkResult, folder: Path) -> None:
-    """Write the tables; all but timings.csv are the same, byte for byte, whenever the same study has been run."""
+    """Write the tables; all except timings.csv are equal, byte for byte, after every run of the same study."""
     keys = [name for name in result.results.columns if name not in (*METRICS, "error")]
     untimed = result.results.drop(columns="seconds")
     tables = {

@@ -1,4 +1,4 @@
-"""`benchmark`: methods on tables, models, deltas and seeds; interrupted and resumed at will."""
+"""`benchmark`: run methods on tables, models, deltas and seeds; runs can be interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -61,63 +61,65 @@ def benchmark(
     protocol: Protocol | None = None,
     threshold: Any = None,
 ) -> BenchmarkResult:
-    """What each method's recourse costs, and whether it survives retraining, on tables of yours or public ones.
+    """Compare the cost and the robustness of each method's advice, on your tables or public ones.
 
-    For each table and seed, as in the paper: the rows are split into two halves; a model learns from the first; it is
-    retrained on the second, on both, and on the first without some rows; people whom it rejects are drawn from the
-    first half's test part; each method answers them, at each delta if it minds delta and once if not; all answers are
-    certified at every delta and put to all retrained models.
+    For each table and seed, as in the paper:
+
+    1. The rows are split into two halves, and a model learns from the first. 2. The model is retrained on the
+    second half, on both, and on the first without some rows. 3. Rejected people are drawn from the first half's
+    test part. 4. Each method advises them: at each delta if it uses Δ, else once. 5. All advice is certified at
+    every delta, and evaluated by all retrained models.
 
     Parameters
     ----------
     datasets
-        Names that `holdfast.datasets.load` knows; or tables of your own, ``{"loans": (X, y, space)}``.
+        Names for `holdfast.datasets.load`, or your own tables, ``{"loans": (X, y, space)}``.
     models
-        scikit-learn classifiers by name, or one. Each is cloned and trained on ``space.encode(X)``; a `random_state`
-        that is None becomes the seed.
+        scikit-learn classifiers by name, or a single one. Each is cloned and trained on ``space.encode(X)``; the
+        seed replaces a `random_state` of None.
     methods
-        Names (``holdfast methods``); or ``{"mine": generator}``, where instead of a generator there may be a function
-        that makes one of the table the model learned from, or a `StudyMethod`.
+        Names (``holdfast methods``), or a mapping such as ``{"mine": generator}``. Instead of a generator you can
+        give a function that takes the training table and returns one, or a `StudyMethod`.
     deltas
-        Numbers, and "inc" or "val", the paper's two ways to measure one, for each table, model and seed; or by label
-        ``{"small": 0.01, "paper": "inc"}``, where there may also be another kind of change, ``PlausibleShift(0.8)``, a
-        number for each table, ``{"adult": 0.05, "heloc": 0.03}``, or a function from the `Situation` to any of these.
+        Numbers, or "inc" and "val" (the paper's two ways to measure a delta for each table, model and seed). Or a
+        mapping from labels, ``{"small": 0.01, "paper": "inc"}``. A value may also be another kind of change, such
+        as ``PlausibleShift(0.8)``, a number for each table, ``{"adult": 0.05, "heloc": 0.03}``, or a function from
+        the `Situation` to any of these.
     seeds
-        How many, or which.
+        The number of seeds, or a list of seeds.
     inputs
-        How many rejected people for each table, model and seed.
+        The number of rejected people for each table, model and seed.
     target
-        The class wanted; by default the data set's own, or the last of the labels.
+        The target class; by default the data set's own, or the last label.
     retrained
-        How many models for each way to retrain; by default the paper's 5, 5 and 5. ``{}``: none. Models that are no
-        networks are only trained anew.
+        The number of models for each way to retrain; by default the paper's 5, 5 and 5. ``{}`` retrains none.
+        Models that are not networks are only retrained from scratch.
     changes_of
-        Kinds of change that the answers are put to as well: names of recipes, `Recipe` values, or functions ``(model,
-        data, seed) -> model`` by name; ``holdfast.study.RECIPES`` has eleven. What survives which of them is then in
-        `BenchmarkResult.survival`.
+        Further kinds of change that evaluate the advice: names of recipes, `Recipe` values, or functions ``(model,
+        data, seed) -> model`` by name; ``holdfast.study.RECIPES`` has eleven. `BenchmarkResult.survival` has the
+        result.
     variants
-        How many models of each kind.
+        The number of models of each kind.
     out
-        A folder. Whatever is finished is kept there at once, under a name that says what it depends on, so that a run
-        that was killed goes on where it was when it is started again; so do runs with more seeds, methods or deltas.
-        At the end results.csv, timings.csv and others are written there.
+        A folder for finished work and for results.csv, timings.csv and other tables. A killed run continues from
+        there when it is started again; so do runs with more seeds, methods or deltas.
     n_jobs
-        How many tables, models and seeds at a time, as in joblib; the results are the same.
+        The number of situations (table, model, seed) in parallel, as in joblib. The results do not depend on it.
     progress
-        Show a progress bar on stderr; by default if stderr is a terminal.
+        Show a progress bar on stderr. By default it shows if stderr is a terminal.
     time_limit
-        Seconds for each person. Answers then depend on the machine.
+        Seconds for each person. The advice then depends on the machine.
     protocol
-        The finer points of splitting and drawing; its `inputs` and `retrained` give way to the arguments here.
+        Details of splitting and drawing; the arguments `inputs` and `retrained` override its own.
     threshold
-        The probability from which on all models say class 1; see `load_model`.
+        The decision threshold of all models: the least probability for class 1; see `load_model`.
 
     Returns
     -------
     BenchmarkResult
-        `results` has one row for each table, model, seed, method, delta it was asked for and delta it was certified
-        at. A method that raises an error has rows with the error's text, and is tried again by the next run; so has a
-        delta that cannot be measured, such as "val" where no delta tried is enough.
+        `results` has one row for each table, model, seed, method, delta of the method and delta of the
+        certificates. A method that raises an error has rows with the text of the error, and the next run tries it
+        again. The same holds for a delta that cannot be measured, such as "val" if no tried delta is enough.
 
     Examples
     --------
@@ -178,7 +180,7 @@ def benchmark(
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done in every situation."""
+    """The work in every situation."""
 
     methods: tuple[StudyMethod, ...]
     deltas: Mapping[str, Delta]
@@ -188,13 +190,13 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """How many pieces of work a situation has, for whoever waits."""
+        """The number of pieces of work in a situation, for the progress bar."""
         return len(self.methods) + len(self.recipes)
 
 
 @dataclass
 class SituationOutcome:
-    """What came of one situation."""
+    """The outcome of one situation."""
 
     rows: list[Document] = field(default_factory=list)
     details: list[pd.DataFrame] = field(default_factory=list)
@@ -206,11 +208,11 @@ class SituationOutcome:
 
 
 class Failure(str):
-    """Why a piece of work came to nothing."""
+    """The error of a failed piece of work."""
 
 
 def _attempt(work: Callable[..., T], *arguments: Any) -> T | Failure:
-    """What comes of work that may raise anything, since anyone's estimator or function may: the study goes on."""
+    """Run work that may raise any error (users' estimators and functions do), so that the study continues."""
     try:
         return work(*arguments)
     except Exception as error:
@@ -218,7 +220,7 @@ def _attempt(work: Callable[..., T], *arguments: Any) -> T | Failure:
 
 
 def run_situation(situation: Situation, plan: Plan, advance: Advance = no_bar) -> SituationOutcome:
-    """Every method in one situation, on one thread so that sums are the same in every process."""
+    """Run every method in one situation, on one thread, so that sums are equal in every process."""
     outcome = SituationOutcome()
     where = _BLANK | situation.place
     with threadpool_limits(1):
@@ -260,7 +262,7 @@ def _run_method(
     this: Mapping[str, Any],
     outcome: SituationOutcome,
 ) -> None:
-    """A method's rows: for each delta that it is asked for, one for each delta that its answers are certified at."""
+    """A method's rows: for each of its deltas, one for each delta of the certificates."""
     generator = _attempt(method.generator, situation)
     if isinstance(generator, Failure):
         outcome.rows.append({**this, "error": generator})
@@ -298,7 +300,7 @@ def _run_method(
 
 
 def _gather(outcomes: Sequence[SituationOutcome], store: StudyStore) -> BenchmarkResult:
-    """All outcomes as frames, always with the same columns."""
+    """All outcomes as frames with fixed columns."""
     keys = [*_ASKED, "verified_label", "verified_delta"]
     results = pd.DataFrame(
         [row for outcome in outcomes for row in outcome.rows], columns=[*keys, *METRICS, "error"]
@@ -324,7 +326,7 @@ def _read_models(models: Any) -> dict[str, BaseEstimator]:
     for name, estimator in named.items():
         if not isinstance(estimator, BaseEstimator) or not hasattr(estimator, "fit"):
             raise InvalidInputError(
-                f"models[{name!r}]: expected a scikit-learn classifier, got {estimator!r}"
+                f"models[{name!r}]: expected a scikit-learn classifier, got {estimator!r:.80}"
             )
     if not named:
         raise InvalidInputError("models: expected at least one, got none")

@@ -1,4 +1,4 @@
-"""One table, one model, one seed: the halves of the data, today's model, its successors and the people it rejects."""
+"""One table, one model, one seed: the halves of the data, today's model, retrained models and rejected people."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ PAPER_RETRAINED: Mapping[str, int] = {"complete": 5, "leave_one_out": 5, "increm
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a study splits, retrains and draws.
+    """The settings for splitting, retraining and drawing people.
 
     Parameters
     ----------
     inputs
-        How many rejected people are asked about; all of them where there are fewer.
+        The number of rejected people; all of them if there are fewer.
     retrained
-        How many models for each way to retrain: "complete", "leave_one_out", "incremental".
+        The number of models for each way to retrain: "complete", "leave_one_out", "incremental".
     share
-        How much of the new data an incremental run sees.
+        The share of the new data that an incremental run uses.
     test_share
-        How much of each half is kept from training.
+        The share of each half that is not used for training.
     drawn_from
-        Where the people come from: "test" (the test part of the half that the model learned from), "new" (that of the
-        half that comes later) or "all".
+        The source of the people: "test" (the test part of the first half), "new" (the test part of the second half)
+        or "all".
     origin
-        The class that the people have today; None: any but the target.
+        The class of the people today; None means every class except the target.
     threshold
-        The probability from which on all models say class 1, or one for each of several classes; see `load_model`.
+        The decision threshold of all models: the least probability for class 1, or one probability for each of
+        several classes; see `load_model`.
     fine_tune
-        What an incremental run does in place of scikit-learn's `partial_fit`; see `holdfast.retrain`.
+        A function for incremental runs, instead of scikit-learn's `partial_fit`; see `holdfast.retrain`.
     """
 
     inputs: int = 20
@@ -76,13 +77,13 @@ class Protocol:
         for how, count in self.retrained.items():
             if how not in known or not isinstance(count, int | np.integer) or count < 0:
                 raise InvalidInputError(
-                    f"retrained: expected numbers of models for {known}, got {how!r}: {count!r}"
+                    f"retrained: expected numbers of models for {known}, got {how!r}: {count!r:.80}"
                 )
 
 
 @dataclass(frozen=True)
 class Halves:
-    """Rows of the table: training and test part of the data at hand, and of the data that come later."""
+    """Rows of the table: training and test part of the first half, and of the second half, which comes later."""
 
     train: Ints
     test: Ints
@@ -91,7 +92,7 @@ class Halves:
 
     @classmethod
     def of(cls, y: Values, seed: int, test_share: float) -> Halves:
-        """Random halves with the classes in proportion."""
+        """Random halves with equal shares of the classes."""
         halves = train_test_split(np.arange(len(y)), test_size=0.5, random_state=seed, stratify=y)
         parts = [
             train_test_split(h, test_size=test_share, random_state=seed, stratify=y[h])
@@ -102,7 +103,7 @@ class Halves:
 
 @dataclass(frozen=True)
 class TrainedModels:
-    """Today's model, its accuracy on the test part, its successors, and whether they had been kept."""
+    """Today's model, its accuracy on the test part, the retrained models, and whether all came from the store."""
 
     classifier: Classifier
     accuracy: float
@@ -111,20 +112,20 @@ class TrainedModels:
 
     @property
     def network(self) -> Network:
-        """Today's model as a network; raises where it is none."""
+        """Today's model as a network; raises for other models."""
         return as_network(self.classifier)
 
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """A table, an estimator and a seed, and all that follows from them under a protocol.
+    """A table, an estimator and a seed, with the models and people that follow from them.
 
     Parameters
     ----------
     table, model_name, estimator, seed, protocol
-        What to train on what, and how.
+        The table, the estimator with its name, the seed, and the settings.
     store
-        Where trained networks are kept.
+        The store for trained networks.
     """
 
     table: StudyTable
@@ -136,17 +137,17 @@ class Situation:
 
     @property
     def place(self) -> Document:
-        """What distinguishes it from the others of a study."""
+        """The columns that identify the situation in a study."""
         return {"dataset": self.table.name, "model": self.model_name, "seed": self.seed}
 
     @cached_property
     def identity(self) -> str:
-        """A name for the networks: everything that they depend on."""
+        """A name for the networks, a hash of their specification."""
         return digest(self.specification)
 
     @property
     def specification(self) -> Document:
-        """What the networks depend on."""
+        """The inputs of the training."""
         protocol = self.protocol
         rarely = {"threshold": protocol.threshold, "fine_tune": protocol.fine_tune}
         return {
@@ -162,19 +163,19 @@ class Situation:
 
     @cached_property
     def seeded_estimator(self) -> Any:
-        """A fresh copy whose randomness, unless the caller fixed it, comes from the seed."""
+        """A fresh copy, seeded with the situation's seed unless the caller fixed a random state."""
         estimator = clone(self.estimator)
         loose = [name for name, value in random_states(estimator).items() if value is None]
         return estimator.set_params(**dict.fromkeys(loose, self.seed))
 
     @cached_property
     def halves(self) -> Halves:
-        """Which rows are for what."""
+        """The rows of each half and part."""
         return Halves.of(self.table.y, self.seed, self.protocol.test_share)
 
     @cached_property
     def learned(self) -> Learned:
-        """What today's model learned from, and what has come since."""
+        """The training data of today's model, and the new data."""
         return Learned(
             *self.table.labelled(self.halves.train), *self.table.labelled(self.halves.new_train)
         )
@@ -187,7 +188,7 @@ class Situation:
 
     @cached_property
     def models(self) -> TrainedModels:
-        """Today's model and its successors, each at the protocol's threshold: from the store, or trained and kept."""
+        """Today's model and the retrained models, at the protocol's threshold: read from the store, or trained."""
         kept = self.store.read("models", self.identity)
         threshold = self.protocol.threshold
         networks = None if kept is None else self.store.read_networks(kept["networks"])
@@ -201,11 +202,11 @@ class Situation:
         return TrainedModels(models[0], accuracy, tuple(models[1:]), reused=bool(networks))
 
     def _train(self) -> tuple[list[Classifier], float]:
-        """Today's model and its successors as they are trained, and the accuracy of today's; networks are kept."""
+        """Train today's model and its retrained models, measure today's accuracy, and store networks."""
         loaded = load_model(self.fitted)
         if loaded.preprocess is not None:
             raise InvalidInputError(
-                "models: expected a network without preprocessing, since the space encodes the table for it, "
+                "models: expected a network without preprocessing, because the space encodes the table, "
                 f"got {type(self.estimator).__name__}"
             )
         # The models of a study learn from points, whatever they do to them first.
@@ -229,7 +230,7 @@ class Situation:
         return models, accuracy
 
     def _retrain(self, *, anew: bool) -> Iterator[Classifier]:
-        """The successors, a fixed order of ways to retrain; only networks are trained on from where they are."""
+        """The retrained models, in a fixed order of ways to retrain; only networks are fine-tuned."""
         data = self.learned
         protocol = self.protocol
         for how in PAPER_RETRAINED:
@@ -244,14 +245,14 @@ class Situation:
                 yield from models.classifiers
 
     def rejects(self, rows: Ints) -> Ints:
-        """Those whom today's model keeps from the target; where the protocol names a class, by giving that."""
+        """The rows that today's model rejects; if the protocol names a class, the rows with this class today."""
         today = self.models.classifier.predict(self.table.points[rows])
         origin = self.protocol.origin
         return np.asarray(rows[today != self.table.target if origin is None else today == origin])
 
     @cached_property
     def drawn(self) -> Ints:
-        """The rows of the people asked about: drawn from those whom today's model rejects."""
+        """The rows of the people, drawn from the rows that today's model rejects."""
         every = np.arange(len(self.table.y))
         rows = {"test": self.halves.test, "new": self.halves.new_test, "all": every}[
             self.protocol.drawn_from
@@ -260,26 +261,24 @@ class Situation:
         if not rejected.size:
             part = {"test": "first", "new": "second"}.get(self.protocol.drawn_from)
             which = (
-                "rows of the table"
-                if part is None
-                else f"rows that the {part} half keeps from training"
+                "rows of the table" if part is None else f"rows in the test part of the {part} half"
             )
             raise InvalidInputError(
-                f"inputs: expected people whom the model rejects, got none among the {rows.size} {which}"
+                f"inputs: the model rejects none of the {rows.size} {which}, so there are no people to advise"
             )
         return np.random.default_rng(self.seed).permutation(rejected)[: self.protocol.inputs]
 
     @cached_property
     def people(self) -> pd.DataFrame:
-        """The people asked about, in raw units."""
+        """The people, in raw units."""
         return self.table.X.iloc[self.drawn]
 
     @property
     def training_table(self) -> pd.DataFrame:
-        """The people whom today's model learned from, in raw units."""
+        """The training rows of today's model, in raw units."""
         return self.table.X.iloc[self.halves.train]
 
     @cached_property
     def density(self) -> Density:
-        """Where the people of the target class live, among those whom today's model learned from."""
+        """The density of the target class among the training rows of today's model."""
         return Density(self.learned.X[self.learned.y == self.table.target])

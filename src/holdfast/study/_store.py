@@ -1,6 +1,6 @@
-"""What is finished, in a folder: written at once or not at all, named by what it depends on, checked when it is read.
+"""Finished work in a folder: written whole or not at all, named by its inputs, checked when it is read.
 
-What a piece of work depends on is described as plain data, so that the same work has the same name in every run.
+The inputs of a piece of work are described as plain data, so that the same work has the same name in every run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def digest(value: Any) -> str:
 
 
 def describe(value: Any) -> Any:
-    """A value as JSON-able data that says all that matters about it; tables and arrays by a hash of their content.
+    """Describe a value completely as data for JSON; tables and arrays by a hash of their content.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def describe(value: Any) -> Any:
 
 
 def _parts(value: Any) -> Document:
-    """What an object consists of."""
+    """The parts of an object."""
     if isinstance(value, FeatureSpace):
         return {"content": digest(value.to_dict(notes=False))}
     if isinstance(value, Network):
@@ -82,7 +82,7 @@ def _parts(value: Any) -> Document:
     # Whatever an object's own pickling raises, it is the object that cannot be told from others.
     except Exception as error:
         raise InvalidInputError(
-            f"expected values that can be told from others by their content, got a {type(value).__name__}: {error}"
+            f"a {type(value).__name__} has no content that can be hashed to name its results: {error}"
         ) from error
 
 
@@ -99,7 +99,7 @@ def _array(values: Any) -> Document:
 
 
 def _table(table: Any) -> Document:
-    """Values, columns and kinds of a table; its index is for people."""
+    """Values, columns and types of a table, without its index."""
     hashes = np.asarray(pd.util.hash_pandas_object(table, index=False))
     if isinstance(table, pd.DataFrame):
         columns: Any = [[str(name), str(kind)] for name, kind in table.dtypes.items()]
@@ -113,7 +113,7 @@ def _table(table: Any) -> Document:
 
 
 def _code(value: Any) -> Any:
-    """A class by its name; a function by what it does, so that an edited one is another."""
+    """A class by its name; a function by its code, so that an edited function has another name."""
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, CodeType):
@@ -136,7 +136,7 @@ _ABANDONED_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True)
 class StudyStore:
-    """A folder of finished pieces of work; without a folder nothing is kept and nothing is found.
+    """A folder of finished work; without a folder, the store keeps and finds nothing.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class StudyStore:
 
     @classmethod
     def open(cls, folder: Place | None) -> StudyStore:
-        """The store in this folder, which is made if it is not there."""
+        """Open the store in this folder; creates the folder if needed."""
         if folder is None:
             return cls()
         path = Path(folder).absolute()
@@ -163,15 +163,13 @@ class StudyStore:
                 if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
                     left.unlink(missing_ok=True)
         except OSError as error:
-            raise InvalidInputError(
-                f"out: expected a folder that can be written, got {path}: {error}"
-            ) from error
+            raise InvalidInputError(f"out: cannot write to the folder {path}: {error}") from error
         return cls(path)
 
     def remember(
         self, kind: str, specification: Document, compute: Callable[[], Document]
     ) -> tuple[Document, bool]:
-        """A piece of work by all that it depends on: what was kept of it, or computed and kept; and whether it was."""
+        """The result of a piece of work, read from the store or computed and stored, and whether it was read."""
         described = describe(specification)
         key = digest(described)
         content = self.read(kind, key)
@@ -182,7 +180,7 @@ class StudyStore:
         return content, False
 
     def read(self, kind: str, key: str) -> Document | None:
-        """What was written under this name, or None if it was not, or is damaged."""
+        """The document with this name; None if it is missing or damaged."""
         if self.folder is None:
             return None
         try:
@@ -196,13 +194,13 @@ class StudyStore:
         return content if genuine and isinstance(content, dict) else None
 
     def write(self, kind: str, key: str, content: Document) -> None:
-        """Keep something under a name."""
+        """Store a document under a name."""
         document = {"format": _FORMAT, "sha256": _checksum(kind, key, content), "content": content}
         text = json.dumps(document, allow_nan=False)
         self.write_file(f"{kind}/{key}.json", partial(write_text, text))
 
     def read_networks(self, names: Sequence[str]) -> list[Network] | None:
-        """The networks of these names, or None unless all of them are there and whole."""
+        """The networks with these names; None unless all are there and undamaged."""
         if self.folder is None:
             return None
         try:
@@ -212,14 +210,14 @@ class StudyStore:
         return networks if list(map(digest, networks)) == list(names) else None
 
     def write_networks(self, networks: Sequence[Network]) -> list[str]:
-        """Keep networks, each named by its content."""
+        """Store networks, each named by its content."""
         names = list(map(digest, networks))
         for name, network in zip(names, networks, strict=True):
             self.write_file(f"networks/{name}.npz", network.save)
         return names
 
     def write_file(self, name: str, write: Callable[[Path], object]) -> None:
-        """Let `write` make a file of the folder, whole or not at all."""
+        """Let `write` create a file in the folder, whole or not at all."""
         if self.folder is not None:
             (self.folder / name).parent.mkdir(exist_ok=True)
             write(self.folder / name)
@@ -230,6 +228,6 @@ NO_STORE = StudyStore()
 
 
 def _checksum(kind: str, key: str, content: Any) -> str:
-    """Of the content and of its place, so that a file under another's name is refused too."""
+    """A checksum of the content and its place, so that a renamed file is rejected too."""
     text = json.dumps([kind, key, content], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

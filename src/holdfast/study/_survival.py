@@ -1,4 +1,4 @@
-"""What survives which kind of change: the answers of a study, put to models that were really changed."""
+"""Promises kept under each kind of change: the advice of a study, evaluated by models that were really changed."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ _NOBODY = pd.DataFrame(columns=[*KEYS, "kind", "input"]).assign(
 
 @dataclass(frozen=True, eq=False)
 class Survival(Shown):
-    """What survived which kind of change.
+    """The promises that changed models keep, by kind of change.
 
     Attributes
     ----------
     people
-        One row for each person, method and kind of change: `kept`, the share of the changed models that keep the
-        promise (nan without an answer); `kept_inside`, the same over those that lie within the Δ that the answer was
-        asked for (nan where none does); `cost_l1`, and `cost_nearest` of the nearest accepted row.
+        One row for each person, method and kind of change. `kept` is the share of the changed models that keep the
+        promise (nan without advice); `kept_inside` is the same over the models inside the advice's Δ (nan without
+        such models). `cost_l1` is the cost, and `cost_nearest` that of the nearest accepted row.
     models
-        One row for each changed model: its `distance` from today's in the ∞-norm, nan where the two have no parameters
-        in common.
+        One row for each changed model: its `distance` from today's in the ∞-norm, nan if the two have no common
+        parameters.
     skipped
-        The kinds that a model cannot undergo, and why.
+        The kinds that are impossible for a model, and why.
     """
 
     people: pd.DataFrame = field(default_factory=_NOBODY.copy)
@@ -62,7 +62,7 @@ class Survival(Shown):
 
     @classmethod
     def joined(cls, parts: Sequence[Survival]) -> Survival | None:
-        """Several as one."""
+        """Join several results."""
         if not parts:
             return None
         names = ("people", "models", "skipped")
@@ -81,16 +81,16 @@ class Survival(Shown):
     def to_frame(self) -> pd.DataFrame:
         """One row for each table, model, method and kind of change.
 
-        `found` is the share of the people with an answer; over those, `survival` is the share of promises that changed
-        models keep, `every_variant` the share of people whose promise all of them keep, and `cost_relative` what the
-        answers cost in units of the nearest accepted row.
+        `found` is the share of the people with advice. Over these people, `survival` is the share of promises that
+        changed models keep, `every_variant` the share of people whose promise all changed models keep, and
+        `cost_relative` the cost relative to the nearest accepted row.
         """
         return _measured(self.people.assign(least=self.people["kept"]), [*KEYS, "kind"])
 
     def summary(self) -> pd.DataFrame:
-        """One row for each table, model and method, over all kinds, with the worst of them.
+        """One row for each table, model and method, over all kinds, with the worst kind.
 
-        `every_variant` is the share of people whose promise survives every model of every kind.
+        `every_variant` is the share of people whose promise every model of every kind keeps.
         """
         by = self.people.groupby([*KEYS, "seed", "row"], sort=False)
         once = by[["found", "cost_l1", "cost_nearest"]].first()
@@ -98,7 +98,7 @@ class Survival(Shown):
         return with_worst_kind(_measured(persons, KEYS), self.to_frame(), KEYS)
 
     def to_markdown(self) -> str:
-        """Tables for each table and model: what each method keeps, at which cost, and of which kind of change."""
+        """Markdown tables for each data set and model: promises kept and cost by method, and by kind of change."""
         kinds = dict(list(self.to_frame().groupby(PLACE)))
         by = self.summary().groupby(PLACE, sort=False)
         tables = [(place, survival_tables(part, kinds[place])) for place, part in by]
@@ -108,9 +108,9 @@ class Survival(Shown):
         return filled_page("survival.md.j2", tables=tables, skipped=skipped.to_dict("records"))
 
     def plot(self, path: Place | None = None) -> Figure:
-        """Draw what is kept against what it costs, a column of pictures for each table and model.
+        """Plot the share of promises kept against their cost, a column for each table and model.
 
-        To a file if `path` is given, else on a figure of pyplot's, which a notebook shows.
+        It is written to `path` if given, else drawn on a pyplot figure, which a notebook shows.
         """
         picture: Figure = draw(self, path)
         return picture
@@ -120,7 +120,7 @@ class Survival(Shown):
         return f"Survival({self.people['kind'].nunique()} kinds of change, {len(self.models)} models{left_out})"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         summary = self.summary()
         facts = [
             ("changed models", len(self.models)),
@@ -137,7 +137,7 @@ class Survival(Shown):
 def fates(
     situation: Situation, asked: Sequence[Asked], recipe: Recipe, variants: int, nearest: Cell
 ) -> tuple[Survival, bool]:
-    """What becomes of the answers in a situation under one kind of change, and whether all of it had been kept."""
+    """Evaluate the advice of a situation under one kind of change; says whether all came from the store."""
     where = situation.place | {"kind": recipe.name}
     # Made when the first cell needs them, and put to all the cells that do.
     changed = cache(partial(_changed, situation, recipe, variants))
@@ -167,7 +167,7 @@ def fates(
 def _changed(
     situation: Situation, recipe: Recipe, variants: int
 ) -> list[tuple[Model, float | None]]:
-    """Changed models, and how far the parameters of each moved."""
+    """Changed models, and the distance of each from today's."""
     seeds = run_seeds(situation.seed, variants)
     threshold = situation.protocol.threshold
     made = (
@@ -178,7 +178,7 @@ def _changed(
 
 
 def _distance(today: Classifier, other: Model) -> float | None:
-    """How far the parameters moved; None where those of the two do not mean the same."""
+    """The distance of the parameters; None if the parameters of the two mean different things."""
     changed = other.classifier
     if not isinstance(today, Network) or not isinstance(changed, Network):
         return None
@@ -196,7 +196,7 @@ def _tried(
     changes: Changes | None,
     changed: Callable[[], list[tuple[Model, float | None]]],
 ) -> Document:
-    """A cell's answers put to changed models: which each keeps, whether it lies inside Δ, and how far off."""
+    """Evaluate a cell's advice by changed models: which each keeps, whether each is in Δ, and its distance."""
     points = cell.points[cell.found]
     today = situation.models.classifier
     kept = []
@@ -213,7 +213,7 @@ def _tried(
 
 
 def _people(situation: Situation, cell: Cell, content: Facts, nearest: Cell) -> pd.DataFrame:
-    """A row for each person of a cell."""
+    """One row for each person of a cell."""
     found = cell.found
     inside = np.array(content["inside"], dtype=np.bool_)
     kept = np.full((inside.size, found.size), np.nan)
@@ -233,7 +233,7 @@ def _people(situation: Situation, cell: Cell, content: Facts, nearest: Cell) -> 
 
 
 def _measured(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """The measures of `Survival.to_frame` over rows with `kept`, and `least` for whoever counts as kept by all."""
+    """The measures of `Survival.to_frame` over rows with `kept`; people with `least` 1 count as kept by all."""
     both = rows["cost_l1"].notna() & rows["cost_nearest"].notna()
     every = (rows["least"] == 1.0).where(rows["found"]).astype(np.float64)
     marked = rows.assign(
@@ -254,19 +254,19 @@ def _measured(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def with_worst_kind(summary: pd.DataFrame, kinds: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """A summary with the kind of change under which least survives, and how much."""
+    """A summary with the worst kind of change and its share of promises kept."""
     worst = kinds.loc[kinds.dropna(subset="survival").groupby(by, sort=False)["survival"].idxmin()]
     names = {"kind": "worst_kind", "survival": "worst_survival"}
     return summary.merge(worst[[*by, *names]].rename(columns=names), on=by, how="left")
 
 
 def named(row: Mapping[Any, Any]) -> str:
-    """A method with what it was asked for."""
+    """A method's name with its delta."""
     return f"{row['method']} {row['delta_label']}".strip()
 
 
 def survival_tables(summary: pd.DataFrame, kinds: pd.DataFrame) -> Document:
-    """What a page shows: each method of a summary, and the share that each keeps under each kind of change."""
+    """The tables of a page: the methods of a summary, and the share that each keeps under each kind of change."""
     wide = kinds.assign(name=[named(row) for row in kinds.to_dict("records")])
     return {
         "methods": summary.assign(name=[named(row) for row in summary.to_dict("records")]).to_dict(

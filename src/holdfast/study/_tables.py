@@ -1,4 +1,4 @@
-"""The tables of a study: people, labels, what a person can change, and the class they want."""
+"""The tables of a study: people, labels, feature space and target class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.study._store import digest
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What today's model learned from, and what has come since, in the variables that it reads."""
+    """The training data of today's model and the new data, in the model's variables."""
 
     X: Floats
     y: Values
@@ -30,18 +30,18 @@ class Learned:
 
 @dataclass(frozen=True, eq=False)
 class StudyTable:
-    """A table under the name it has in a study.
+    """A table with its name in a study.
 
     Parameters
     ----------
     name
-        For people.
+        The name in the results.
     X, y
         The people in raw units, and their labels.
     space
-        Columns, units and what a person can change; the models of the study read ``space.encode(X)``.
+        The feature space: columns, units and constraints. The models of the study read ``space.encode(X)``.
     target
-        The class wanted.
+        The target class.
     """
 
     name: str
@@ -52,39 +52,39 @@ class StudyTable:
 
     @cached_property
     def points(self) -> Floats:
-        """What the models read."""
+        """The table in the models' variables."""
         return self.space.encode(self.X)
 
     def labelled(self, rows: Ints) -> tuple[Floats, Values]:
-        """What the models read of some rows, and their labels."""
+        """Some rows in the models' variables, and their labels."""
         return self.points[rows], self.y[rows]
 
     @cached_property
     def identity(self) -> str:
-        """A name for the content."""
+        """A hash of the content."""
         return digest([self.X[list(self.space.names)], self.y, self.space, self.target])
 
 
 def by_name(
     given: Any, what: str, expected: str, single: type | UnionType = str
 ) -> list[tuple[str | None, Any]]:
-    """What a caller gave as a mapping from names, as several or as a single one; None for what has no name."""
+    """Values by name, from a mapping, a list or a single value; None for values without a name."""
     if isinstance(given, Mapping):
         return [(str(name), value) for name, value in given.items()]
     several = [given] if isinstance(given, single) else given
     if not isinstance(several, Iterable):
-        raise InvalidInputError(f"{what}: expected {expected}, got {given!r}")
+        raise InvalidInputError(f"{what}: expected {expected}, got {given!r:.80}")
     return [(None, value) for value in several]
 
 
 def check_names(names: Sequence[str], what: str) -> None:
-    """Refuse none, and a name that stands twice."""
+    """Raise for an empty list and for repeated names."""
     if not names or len(set(names)) != len(names):
         raise InvalidInputError(f"{what}: expected at least one, each once, got {names}")
 
 
 def some_of(known: Sequence[str], wanted: Sequence[str] | None, what: str) -> Sequence[str]:
-    """The names that are wanted, which have to be known; None: all."""
+    """The wanted names, all of them if None; raises for unknown names."""
     unknown = [name for name in wanted or () if name not in known]
     if unknown or wanted == []:
         raise InvalidInputError(
@@ -94,13 +94,13 @@ def some_of(known: Sequence[str], wanted: Sequence[str] | None, what: str) -> Se
 
 
 def read_tables(datasets: Any, target: Any = None) -> tuple[StudyTable, ...]:
-    """Names of public data sets, `Dataset` values, or the caller's own (X, y, space) by name."""
+    """Read names of public data sets, `Dataset` values, or the caller's own (X, y, space) by name."""
     if isinstance(datasets, tuple | list) and any(
         isinstance(part, pd.DataFrame) for part in datasets
     ):
         kinds = ", ".join(type(part).__name__ for part in datasets)
         raise InvalidInputError(
-            f"datasets: expected a table under a name, {{'people': (X, y, space)}}, got one without: ({kinds})"
+            f"datasets: give the table a name, {{'people': (X, y, space)}}; got ({kinds})"
         )
     expected = "names, or a mapping from names to (X, y, space)"
     named = by_name(datasets, "datasets", expected, str | Dataset)

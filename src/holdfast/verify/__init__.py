@@ -1,10 +1,10 @@
-"""Does a point keep its class under every model in Δ? A proof, or a counter-model.
+"""Decide whether a point keeps its class under every model in Δ, with a proof or a counter-model.
 
-certify    certify              the question and its answer for a whole table
+certify    certify              one verdict for each row of a table
 outputs    output_bounds        the range of each logit
-radius     certified_radius     how far the model may drift before the class can change
-engine     Engine               what all of them ask: one network and Δ, prepared, and the table of stages
-attack, search, exact           the stages; exact also writes down proofs for others to check
+radius     certified_radius     the largest delta for which each row keeps its class
+engine     Engine               one prepared network and Δ, used by all of them, and the table of stages
+attack, search, exact           the stages; exact also writes the proofs that the checker reads
 witness                         from an adversary's choices to a network
 """
 

@@ -1,7 +1,7 @@
 """Best response: the adversary's cheap search for a network in Δ that breaks the margin.
 
-Fix which neurons are active; then the worst side of every neuron follows from one walk back. Move there, look which
-neurons are active now, and repeat. Two or three rounds find most counter-models there are.
+For fixed active neurons one walk back gives the worst side of every neuron. Each round moves there and looks again
+which neurons are active. Two or three rounds find most counter-models.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.bounds._layers import Box, Layers, activated
 
 @dataclass(frozen=True)
 class _Response(RowBatch):
-    """Margins (n,), the first layer's values there, and whether neurons are wanted low: its own, the later ones'."""
+    """The margins (n,), the first layer's values, and the neurons (first layer, later ones) that must be low."""
 
     margin: Array
     corner: Array
@@ -23,7 +23,7 @@ class _Response(RowBatch):
 
 
 def attack(layers: Layers, points: Array, rounds: int = 3) -> tuple[Array, Array]:
-    """The least margin that was reached from today's activations, (n,), and each hidden neuron's side there, (n, N)."""
+    """The least margin reached from today's activations, (n,), and the side of each hidden neuron there, (n, N)."""
     first, relu = layers.hidden[0], layers.relus[0]
     today = first.today(points)
     # Of a neuron with a ReLU only the values matter.
@@ -41,7 +41,7 @@ def attack(layers: Layers, points: Array, rounds: int = 3) -> tuple[Array, Array
 
 
 def _respond(layers: Layers, box: Box, z: Array) -> tuple[_Response, Array]:
-    """The worst that can be done while those later neurons are active whose z is positive; their z then."""
+    """The worst response while exactly the later neurons with z > 0 are active, and their new z."""
     (c, d, _), _, low, _ = layers.gradient(z)
     corner = box.least(c, d)[1]
     first = array_namespace(d).broadcast_to(d > 0.0, corner.shape)
@@ -51,9 +51,9 @@ def _respond(layers: Layers, box: Box, z: Array) -> tuple[_Response, Array]:
 
 
 def sides(layers: Layers, points: Array, corner: Array, low: Array) -> Array:
-    """Each hidden neuron's side in [-1, 1]: how far it is moved down or up, as a share of how far it may be.
+    """The side of each hidden neuron in [-1, 1]: its move down or up, as a share of the largest allowed move.
 
-    Of later neurons `low` says whether they are on the low side, or it is their sides already.
+    For later neurons `low` is either a flag (on the low side) or the side itself.
     """
     xp, share = array_namespace(points), layers.hidden[0].share(points, corner, layers.relus[0])
     low = 1.0 - 2.0 * xp.astype(low, share.dtype) if low.dtype == xp.bool else low

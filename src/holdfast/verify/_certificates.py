@@ -1,4 +1,4 @@
-"""The answer of `certify`, row by row."""
+"""The result of `certify`, row by row."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Certificates(Shown):
     Attributes
     ----------
     decider, points, targets
-        The question: the model under its changes, the points in the model's variables and each row's target (an index
-        of the model's classes).
+        The input of `certify`: the model with its changes, the points in the model's variables, and the target of
+        each row (an index of the model's classes).
     sound
-        Where factuals were given: whether every model in Δ keeps the factual's class, for each row.
+        For each row, whether every model in Δ keeps the class of the factual; None if no factuals were given.
     """
 
     decider: Engine | ClosedForm
@@ -61,12 +61,12 @@ class Certificates(Shown):
 
     @property
     def network(self) -> Network:
-        """Today's model where it is a network."""
+        """Today's model, if it is a network; raises for other models."""
         return as_network(self.classifier)
 
     @property
     def changes(self) -> Changes:
-        """What may become of it."""
+        """The set of plausible changes, Δ."""
         return self.decider.changes
 
     @property
@@ -81,12 +81,12 @@ class Certificates(Shown):
 
     @property
     def margin_lower(self) -> Floats:
-        """A number that the margin of no model in Δ falls below."""
+        """Proven lower bound of the margin over Δ, for each row."""
         return self.outcome.lower
 
     @property
     def margin_upper(self) -> Floats:
-        """A number that the margin of some model in Δ does not exceed."""
+        """Upper bound of the least margin over Δ, for each row: some model in Δ has this margin or less."""
         return self._complete().upper
 
     def _complete(self) -> Outcome:
@@ -96,13 +96,13 @@ class Certificates(Shown):
 
     @property
     def decided_by(self) -> Values:
-        """Which stage of the cascade settled each row."""
+        """The stage of the cascade that settled each row."""
         return np.array(STAGES, dtype=object)[self.outcome.stage]
 
     def witness(self, row: int) -> Any:
-        """A model inside Δ that gives the row (counted from 0) another class; None where the row is not NOT_ROBUST.
+        """A model inside Δ that gives the row (counted from 0) another class; None unless the row is NOT_ROBUST.
 
-        It has been replayed through its own forward pass.
+        The model's own forward pass has confirmed the other class.
         """
         row = given_row(row, len(self))
         if self.outcome.verdict[row] != NOT_ROBUST:
@@ -110,41 +110,44 @@ class Certificates(Shown):
         return self.decider.witness(self.outcome, row, self.points[row], int(self.targets[row]))
 
     def proof(self, row: int, max_cases: int = 5000) -> list[dict[str, Any]]:
-        """What the row's ROBUST verdict stands on, as `holdfast.checker` reads it: a part for each rival."""
+        """The proof of the row's ROBUST verdict, as `holdfast.checker` reads it: one part for each rival class."""
         row = given_row(row, len(self))
         if self.outcome.verdict[row] != ROBUST:
             raise InvalidInputError(
-                f"proof: expected a robust row, got row {row}, which is {self.verdict[row].name}"
+                f"proof: only a ROBUST row has a proof, and row {row} is {self.verdict[row].name}"
             )
         return self.decider.proof(
             self.outcome, row, self.points[row], int(self.targets[row]), max_cases
         )
 
     def to_frame(self, *, categories: bool = False) -> pd.DataFrame:
-        """One row for each point, with the caller's index; words are text, or with `categories` a byte a row."""
+        """One row for each point, with the caller's index.
+
+        Verdicts and stages are text, or categories (one byte a row) with ``categories=True``.
+        """
         frame = self._complete().to_frame(self.index)
         if self.sound is not None:
             frame["sound"] = self.sound
         return frame if categories else spelled_out(frame)
 
     def counts(self) -> dict[Verdict, int]:
-        """How many rows got each verdict."""
+        """The number of rows with each verdict."""
         rows = np.bincount(self.outcome.verdict, minlength=len(VERDICTS)).tolist()
         return {verdict: rows[VERDICTS.index(verdict)] for verdict in Verdict}
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Each point today and in the worst case over Δ, the most fragile first.
+        """Plot each point today and in the worst case over Δ, the most fragile first.
 
-        A line for each point, from the probability that today's model gives its target down to the least over Δ: at
-        least that where it is proven to survive, at most that where a counter-model was found. Of very many points a
-        thousand are drawn, at even distances in that order.
+        Each point is a line from today's probability of its target down to the least probability over Δ. The lower
+        end is a proven lower bound for a robust point, and an upper bound for a point with a counter-model. Long
+        tables show a thousand points, evenly spread in that order.
         """
         picture: Axes = draw(self, ax)
         return picture
 
     @property
     def stages(self) -> dict[str, int]:
-        """How many rows each stage of the cascade settled, the commonest first."""
+        """The number of rows that each stage of the cascade settled, in falling order."""
         rows = np.bincount(self.outcome.stage, minlength=len(STAGES))
         return {STAGES[i]: int(rows[i]) for i in np.argsort(-rows, kind="stable") if rows[i]}
 
@@ -154,7 +157,7 @@ class Certificates(Shown):
         return f"Certificates({len(self)} rows: {verdicts}; {stages})"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         counts = self.counts()
         head = self._complete().to_frame(self.index[:HEAD], slice(HEAD))
         head["verdict"] = [Verdict(name).words for name in head["verdict"]]

@@ -1,4 +1,4 @@
-"""The exact Δ-robustness test, for a whole table at once."""
+"""The exact test of Δ-robustness for a whole table."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def certify(
     Parameters
     ----------
     model
-        Anything `load_network` takes; with a scikit-learn pipeline, X goes through its earlier steps first. Under a
-        `PlausibleShift` or an `EnsembleShift`, anything `load_model` takes; under `TreeChanges` trees of any library.
+        Any model that `load_network` takes; a scikit-learn pipeline first applies its earlier steps to X. Under a
+        `PlausibleShift` or an `EnsembleShift`, any model that `load_model` takes; under `TreeChanges`, trees of any
+        supported library.
     X
         The points: an array in the model's variables, or a DataFrame in the caller's units.
     target
@@ -66,25 +67,27 @@ def certify(
     changes
         Δ: `PlausibleChanges`, or another kind of plausible change.
     space
-        How raw units become the model's variables, where the model does not bring its own preprocessing.
+        The feature space, which turns raw units into the model's variables. A model with its own preprocessing needs
+        none.
     factuals
-        The points that recourse started from, row by row: `sound` then says whether Δ keeps their class too.
+        The points that recourse started from, one for each row. `sound` then says whether Δ keeps their class too.
     time_limit
-        Seconds of processor time after which the rows still open are left UNKNOWN.
+        Seconds of processor time; rows that are still open after them are UNKNOWN.
     method
-        "joint" (exact: the least difference of two logits), "separate" (the paper's test for several classes: the
-        target's least logit against each rival's greatest; weaker, for comparison), or "interval" (propagation alone:
-        fast, sound, and UNKNOWN where it proves nothing).
+        "joint" is exact: it bounds the least difference of two logits. "separate" is the paper's weaker test for
+        several classes: it compares the target's least logit with each rival's greatest. "interval" uses interval
+        propagation alone: fast and sound, with the verdict UNKNOWN for rows that it cannot prove.
     n_jobs
-        How many blocks of rows at once, as in joblib; None: one, or what `joblib.parallel_config` says. The result is
-        the same. Rows that are hard are searched apart from the others, so that no block waits for them.
+        The number of blocks of rows that run in parallel, as in joblib. None takes the setting of
+        `joblib.parallel_config`, or one. The result does not depend on it. Slow rows are searched separately, so no
+        block waits for them.
     progress
-        Show a progress bar on stderr; by default on long tables if stderr is a terminal.
+        Show a progress bar on stderr. By default it shows for long tables if stderr is a terminal.
     device
-        Where torch should work, such as "cuda"; by default numpy works, or where X is a tensor on a device, that.
+        A torch device, such as "cuda". By default the device of X if X is a tensor, else numpy.
     threshold
-        The probability from which on the model's user says class 1, or one for each of several classes; see
-        `load_model`. By default as the model itself predicts.
+        The decision threshold: the least probability for which class 1 is chosen, or one probability for each of
+        several classes; see `load_model`. By default the model's own decision.
 
     Examples
     --------
@@ -112,7 +115,7 @@ def prepare(
     device: str | None = None,
     threshold: Any = None,
 ) -> Prepared:
-    """A model and Δ, read once: for services that certify point by point.
+    """Read a model and Δ once, for services that certify point by point.
 
     Parameters
     ----------
@@ -130,7 +133,9 @@ def prepare(
     device = check_device(device, None)
     loaded = load_model(model, threshold)
     changes = known_of(
-        loaded, changes, "it is about advice that `explain` found, and these points are given"
+        loaded,
+        changes,
+        "it describes advice that `explain` found, and these points come from the caller",
     )
     if isinstance(space, FeatureSpace):
         loaded = loaded.in_space(space)
@@ -139,7 +144,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class Prepared:
-    """What `prepare` made of a model and Δ."""
+    """A model and Δ, prepared by `prepare`."""
 
     model: Model
     decider: Decider
@@ -179,7 +184,7 @@ class Prepared:
         before = table.points
         if len(before) != n:
             raise InvalidInputError(
-                f"factuals: expected one for each of the {n} rows, got {len(before)}"
+                f"factuals: expected one row for each of the {n} rows of X, got {len(before)}"
             )
         classes = decider.classifier.predict_index(before)
         with jobs(n_jobs):
@@ -187,7 +192,7 @@ class Prepared:
         return replace(certificates, sound=kept.robust)
 
     def _read(self, X: Any, name: str) -> tuple[Table, Decider]:
-        """The table, and who decides about it: a model that reads the caller's table is asked about these very rows."""
+        """The table and its decider: a model that reads the caller's table is evaluated on exactly these rows."""
         table = read_table(self.model, X, self.space, name=name)
         scored = isinstance(table.model.classifier, Scored)
         return table, asked_about(self.decider, table.model) if scored else self.decider
@@ -203,7 +208,7 @@ def certify_points(
     method: str = "joint",
     advance: Advance = no_bar,
 ) -> Certificates:
-    """`certify` for whoever has a decider, points and class indices already."""
+    """`certify` for a given decider, points and class indices."""
     if method not in ("joint", "separate", "interval"):
         raise InvalidInputError(
             f"method: expected 'joint', 'separate' or 'interval', got {method!r}"
@@ -227,9 +232,9 @@ def _settled(
     until: Stage,
     advance: Advance,
 ) -> Outcome:
-    """Blocks of rows by the cheap stages; then what they leave open in groups, which workers take as they are free.
+    """Settle blocks of rows by the cheap stages, then the open rows in groups, which free workers take.
 
-    Blocks and groups are the same however many workers there are, and so is what is computed of each row.
+    Blocks and groups do not depend on the number of workers, so the result of each row does not either.
     """
     settle: Callable[..., Outcome] = decider.settle
     n, group, easy, device = len(points), _BLOCK, until, None
@@ -265,7 +270,7 @@ def _settled(
 
 
 def _settle_part(part: tuple[Callable[..., Outcome], float | None]) -> Outcome:
-    """A worker's share: it counts its own time."""
+    """Settle a worker's share of the rows; each worker counts its own time."""
     settle, seconds = part
     return settle(deadline=Deadline.after(seconds))
 
@@ -273,17 +278,18 @@ def _settle_part(part: tuple[Callable[..., Outcome], float | None]) -> Outcome:
 def _separate(
     engine: Engine | ClosedForm, points: Floats, targets: Ints, deadline: Deadline
 ) -> Outcome:
-    """The paper's test: both logits share the hidden layers, so the two ends need not be reached by one model.
+    """The paper's test, which is weaker: often no single model attains the worst value of both logits.
 
-    ROBUST where it passes; elsewhere NOT_ROBUST if there is a counter-model, otherwise UNKNOWN.
+    A row that passes is ROBUST. Other rows are NOT_ROBUST if a counter-model is found, else UNKNOWN.
     """
     if not isinstance(engine, Engine):
         raise InvalidInputError(
-            f"method: 'separate' is the paper's test for networks and boxes, got {engine.changes!r}"
+            "method: 'separate' is the paper's test for networks under PlausibleChanges, got "
+            f"{type(engine.changes).__name__}; use method='joint'"
         )
     if engine.ball:
         raise InvalidInputError(
-            f"method: 'separate' is the paper's test for norm inf, got norm {engine.changes.norm}"
+            f"method: 'separate' is the paper's test for norm=inf, got norm={engine.changes.norm:g}; use method='joint'"
         )
     outcome = engine.settle(points, targets, deadline=deadline)
     if engine.network.n_outputs == 1:

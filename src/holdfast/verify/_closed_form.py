@@ -1,7 +1,7 @@
-"""The kinds of change whose worst margin is a closed form: a shift of the margin, an ellipsoid of parameters.
+"""Deciders for kinds of change whose worst margin is a closed form: a shift of the margin, an ellipsoid.
 
-A decider answers for one model and one value of `changes=` what the engine answers for networks and boxes: which points
-hold, how far they hold, and a model that breaks them. What rounding leaves open is settled in fractions.
+For one model and one value of `changes=` a decider computes verdicts, radii and counter-models, as the engine does
+for networks and boxes. Fractions settle the rows that rounding leaves open.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class ClosedForm(ABC):
 
     @abstractmethod
     def worst(self, points: Floats, target: int) -> Pair:
-        """Bounds of the worst margin of each point, from below and from above, (n,) each."""
+        """Lower and upper bounds of the worst margin of each point, (n,) each."""
 
     @abstractmethod
     def holds(self, point: Floats, target: int) -> bool:
-        """Whether no model breaks the point, in exact arithmetic."""
+        """Whether every model accepts the point, in exact arithmetic."""
 
     @abstractmethod
     def counter_model(self, point: Floats, target: int) -> Classifier | None:
-        """A model that breaks the point, replayed; None where rounding is in the way."""
+        """A replayed model that breaks the point; None if rounding prevents one."""
 
     @abstractmethod
     def radius(self, points: Floats, target: int) -> Pair:
-        """The size up to which each point holds: bounds from below and from above, (n,) each."""
+        """Lower and upper bounds of the largest size for which each point is robust, (n,) each."""
 
     @abstractmethod
     def critics(self, point: Floats, target: int) -> list[Network]:
-        """Networks that have to accept whatever is promised, the worst for this point among them."""
+        """Networks that must accept every promised point; the worst network for this point is among them."""
 
     def settle(
         self,
@@ -89,19 +89,19 @@ class ClosedForm(ABC):
         counter = self.counter_model(point, target)
         if counter is None:
             raise HoldfastError(
-                f"row {row}: the counter-model did not replay; please report this as a bug"
+                f"row {row}: replaying the counter-model gave the target class; please report this as a bug"
             )
         return counter
 
     def proof(
         self, outcome: Outcome, row: int, point: Floats, target: int, max_cases: int
     ) -> list[dict[str, Any]]:
-        """Nothing beyond the point: the checker computes the closed form itself, in fractions."""
+        """An empty proof: the checker computes the closed form itself, in fractions."""
         return []
 
 
 class Margins:
-    """The margins of a network with what rounding may have done to them; of any other model as it computes them."""
+    """Margins with a bound of their rounding error for a network; margins as computed for any other model."""
 
     def __init__(self, classifier: Classifier) -> None:
         self.classifier = classifier
@@ -118,7 +118,7 @@ class Margins:
             self.spare += votes.doubt if votes.off else 0.0
 
     def each(self, points: Floats, target: int) -> Pair:
-        """The margin over each rival, (n, k), and how far rounding may have carried any of them, (n,)."""
+        """The margin over each rival, (n, k), and a bound of the rounding error of any of them, (n,)."""
         if self.engine is None:
             logits = self.classifier.logits(points)
             error = np.finfo(np.float64).eps * np.abs(logits).max(axis=1) + self.spare
@@ -130,7 +130,7 @@ class Margins:
         return prepared.today(points), prepared.rounding(points)
 
     def exactly(self, point: Floats, target: int) -> list[tuple[Fraction, bool]]:
-        """The margin over each rival as a fraction, and whether a tie with it is lost."""
+        """The margin over each rival as a fraction, and whether a tie with this rival is lost."""
         if isinstance(self.classifier, Network):
             rivals = margins_for(self.classifier, target)
             return [
@@ -147,12 +147,12 @@ class Margins:
 
 
 def accepted(margins: Iterable[tuple[Fraction, bool]]) -> bool:
-    """Whether a model with these margins, and ties lost or won, gives the target class."""
+    """Whether a model with these margins, and these rules for ties, gives the target class."""
     return all(margin > 0 or (margin == 0 and not lost) for margin, lost in margins)
 
 
 def upper_end(radius: Floats) -> Floats:
-    """A hair above, where a counter-model exists; 0 where it is negative: the class is lost today already."""
+    """The next float above, where a counter-model exists; 0 for negative values (lost already today)."""
     return np.where(
         radius < 0.0, 0.0, np.nextafter(np.nan_to_num(radius, nan=np.inf, posinf=np.inf), np.inf)
     )

@@ -1,4 +1,4 @@
-"""Who decides: a row for each kind of change; where the threshold may move too, at the hardest one.
+"""The decider for each kind of change; a threshold that may move is set to its hardest value.
 
 two classes, class 1 from the probability t on, t in [low, high]:    for class 1 the hardest is high, for class 0 low
 """
@@ -42,7 +42,7 @@ _CLOSED_FORMS: dict[type[Changes], Callable[[Model, Any], ClosedForm]] = {
 
 @dataclass(frozen=True)
 class MovingThreshold:
-    """A model under changes that let its threshold move too."""
+    """Decider for changes that also let the threshold move."""
 
     model: Model
     changes: Changes
@@ -54,14 +54,14 @@ class MovingThreshold:
         return self.model.classifier
 
     def check_today(self, target: int) -> None:
-        """Refuse a range in which every threshold is easier than today's, where the range alone would be searched."""
+        """Raise if today's threshold is harder than every threshold in the range that is searched."""
         own, ends = self.model.threshold or HALF, self.changes.threshold
         assert isinstance(own, float)
         assert ends is not None
         if own > ends[1] if target == 1 else own < ends[0]:
             raise InvalidInputError(
-                f"threshold: today's is {own:g}, which is harder than every threshold from {ends[0]:g} to {ends[1]:g}; "
-                f"let the range of Closest reach {own:g}, or take RNCE"
+                f"threshold: today's threshold {own:g} is harder than every threshold from {ends[0]:g} to {ends[1]:g}; "
+                f"for Closest extend the range to {own:g}, or use RNCE"
             )
 
 
@@ -69,11 +69,11 @@ Decider = Engine | ClosedForm | MovingThreshold
 
 
 def decider_for(model: Model, changes: Changes, device: str | None = None) -> Decider:
-    """Who decides about this model under these changes; raises where the two do not go together."""
+    """The decider for this model and these changes; raises if they do not fit together."""
     if changes.threshold is not None:
         if model.classifier.n_outputs > 1:
             raise InvalidInputError(
-                "threshold: expected a model of two classes for one that may move, got several"
+                "threshold: a threshold that may move needs a model of two classes, got several classes"
             )
         return MovingThreshold(model, changes, device)
     decider: Engine | ClosedForm
@@ -86,7 +86,7 @@ def decider_for(model: Model, changes: Changes, device: str | None = None) -> De
 
 
 def asked_about(decider: Decider, model: Model) -> Decider:
-    """The same decider where its model is asked about other rows: what was worked out from trees is kept."""
+    """The same decider for other rows; results that were worked out from trees are kept."""
     if not isinstance(decider, MovingTrees):
         return decider_for(model, decider.changes)
     other = copy(decider)
@@ -95,14 +95,14 @@ def asked_about(decider: Decider, model: Model) -> Decider:
 
 
 def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
-    """Who decides about these classes: where the threshold may move, at the hardest one."""
+    """The decider for these classes; a threshold that may move is set to its hardest value."""
     if not isinstance(decider, MovingThreshold):
         return decider
     model, changes = decider.model, decider.changes
     wanted = np.unique(targets)
     if wanted.size != 1:
         raise InvalidInputError(
-            "target: expected one class for all rows where the threshold may move, got several"
+            "target: a threshold that may move needs one target class for all rows, got several"
         )
     # Thresholds are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
     trained = replace(model, classifier=model.trained, threshold=None, as_trained=None)

@@ -1,4 +1,4 @@
-"""Who decides about a linear model whose parameters may move within an ellipsoid."""
+"""Decider for a linear model whose parameters may move within an ellipsoid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INSIDE = 1e-12
 
 
 class InEllipsoid(ClosedForm):
-    """A linear model whose parameters may move within an ellipsoid."""
+    """Decider for a linear model under an `Ellipsoid`."""
 
     classifier: Network
     changes: Ellipsoid
@@ -40,7 +40,7 @@ class InEllipsoid(ClosedForm):
 
     @cached_property
     def _room(self) -> float:
-        """A radius within which a counter-model is inside whichever way its parameters are rounded.
+        """A radius so far inside that a counter-model there stays in the ellipsoid after rounding.
 
         In the balanced shape, whose trace is at most 2 n and whose eigenvalues are at least λ, the parameters θ and a
         step of length r move by no more than  2 u (|θ| + r / sqrt(λ))  in rounding.
@@ -64,7 +64,7 @@ class InEllipsoid(ClosedForm):
         return np.hstack([weights.reshape(n, -1), np.broadcast_to(signs, (n, signs.size))])
 
     def _solved(self, directions: Floats) -> tuple[Floats, NDArray[np.intc], Floats]:
-        """Directions in the balanced shape, the power of two that each was divided by, and y with nearly  H y = g."""
+        """Directions in the balanced shape, the power of two that divides each, and y with  H y ≈ g."""
         own = self.changes.exponents
         powers = np.max(
             np.frexp(directions)[1] + own, axis=1, where=directions != 0.0, initial=-4000
@@ -76,7 +76,7 @@ class InEllipsoid(ClosedForm):
         return g, powers, y
 
     def _reach(self, directions: Floats) -> Pair:
-        """Bounds of sqrt(gᵀ H⁻¹ g), (n,) each; the first is what a counter-model in floats reaches.
+        """Bounds of sqrt(gᵀ H⁻¹ g), (n,) each; a counter-model in floats attains the first.
 
         For any y and r = g - H y,  gᵀ H⁻¹ g = 2 gᵀy - yᵀ H y + rᵀ H⁻¹ r,  and the last is between 0 and |r|² / λ.
         """
@@ -101,7 +101,7 @@ class InEllipsoid(ClosedForm):
         )
 
     def _parts(self, points: Floats, target: int) -> Floats:
-        """Bounds of the margin over each rival, and of how far it moves at radius 1, (4, rivals, n)."""
+        """Bounds of the margin over each rival, and of its move at radius 1, (4, rivals, n)."""
         parts = []
         unit = 4.0 * (self._theta.size + 4) * _UNIT
         for margin in margins_for(self.classifier, target):
@@ -113,7 +113,7 @@ class InEllipsoid(ClosedForm):
         return np.stack(parts, axis=1)
 
     def worst(self, points: Floats, target: int) -> Pair:
-        """θᵀg - radius sqrt(gᵀ H⁻¹ g), the least over the rivals."""
+        """The worst margin θᵀg - radius sqrt(gᵀ H⁻¹ g), the least over the rivals."""
         tiny = 4.0 * _UNIT
         with quiet():
             low, high, near, far = self._parts(points, target)
@@ -122,7 +122,7 @@ class InEllipsoid(ClosedForm):
         return lower.min(axis=0), upper.min(axis=0)
 
     def holds(self, point: Floats, target: int) -> bool:
-        """margin² against radius² gᵀ H⁻¹ g, in the exact arithmetic of the checker."""
+        """Compare margin² with radius² gᵀ H⁻¹ g in the exact arithmetic of the checker."""
         # The checker is imported when it is asked for: `python -m holdfast.checker` has to come before.
         from holdfast.checker import closed_form
         from holdfast.verify._exact import plain_model
@@ -131,7 +131,7 @@ class InEllipsoid(ClosedForm):
         return closed_form(self.changes.to_dict(), model, point.tolist(), target)
 
     def counter_model(self, point: Floats, target: int) -> Network | None:
-        """Today's model, or the worst one for a rival."""
+        """Today's model, or the worst model for a rival."""
         margins = margins_for(self.classifier, target)
         for network in (self.classifier, *self.critics(point, target)):
             if any(flips(network, margin, point) for margin in margins):
@@ -139,9 +139,9 @@ class InEllipsoid(ClosedForm):
         return None
 
     def _worst(self, point: Floats, margin: Margin) -> Network:
-        """θ - r H⁻¹ g / sqrt(gᵀ H⁻¹ g), the model with the least margin at the point, r a hair below the radius.
+        """The model θ - r H⁻¹ g / sqrt(gᵀ H⁻¹ g) with the least margin at the point; r is slightly below the radius.
 
-        Whatever rounding did to y = H⁻¹ g, it is made as long as it may be by its own length.
+        Scaling by the length of the computed y = H⁻¹ g corrects for its rounding.
         """
         _, _, (y,) = self._solved(self._directions(point[None, :], margin))
         step = np.ldexp(y, self.changes.exponents)
@@ -154,7 +154,7 @@ class InEllipsoid(ClosedForm):
         return network if self.changes.contains(self.classifier, network) else self.classifier
 
     def radius(self, points: Floats, target: int) -> Pair:
-        """margin / sqrt(gᵀ H⁻¹ g), the least over the rivals."""
+        """The radius margin / sqrt(gᵀ H⁻¹ g), the least over the rivals."""
         with quiet():
             low, high, near, far = self._parts(points, target)
             lower = (np.maximum(low, 0.0) / far).min(axis=0)

@@ -1,7 +1,7 @@
-"""The one engine: how small can a margin get over Δ? Its sign for `certify`, its value for ranges, its root for radii.
+"""The engine for networks: the sign, the value and the root of the least margin over Δ.
 
-`TABLE` is at once the order of the stages, the meaning of `decided_by` and the documentation: each row of people goes
-down the table until a stage proves it or breaks it, and no stage sees what an earlier one has settled.
+`TABLE` gives the order of the stages and the meaning of `decided_by`. Each row of people goes down the table until a
+stage proves it or breaks it; later stages see only the open rows.
 
 No verdict rests on a solver's word: solvers have been seen to report false bounds with the status "optimal".
 """
@@ -48,7 +48,7 @@ _DEVICE_CHUNK, _DEVICE_NUMBERS = 2**20, 2**25
 
 
 def quiet() -> np.errstate:
-    """At the ends of the range of floats sums overflow: what is not a number then proves nothing and breaks nothing."""
+    """Silence overflow of sums at the ends of the float range: a nan neither proves nor breaks a row."""
     return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
@@ -69,7 +69,7 @@ class Step:
 
 
 class PreparedTarget:
-    """The margins of one target, with everything about them that does not depend on the points."""
+    """The margins of one target, with all values that do not depend on the points."""
 
     @quiet()
     def __init__(self, engine: Engine, margins: Sequence[Margin]) -> None:
@@ -102,15 +102,15 @@ class PreparedTarget:
 
     @cached_property
     def suspects(self) -> list[tuple[Values, Pass]]:
-        """For each margin a network that breaks most of what can be broken; none without ReLU everywhere."""
+        """For each margin one network that breaks most of the breakable rows; empty unless all layers have a ReLU."""
         return [suspect(one, self.convert) for one in self.layers] if self.rectified else []
 
     def rounding(self, points: Floats) -> Floats:
-        """How far rounding may carry the margins of each row."""
+        """A bound of the rounding error of the margins of each row."""
         return np.asarray(forward_error(self.norms, np.abs(points).max(axis=1)))
 
     def passed(self, network: Callable[[Array], Array], points: Floats) -> Pair:
-        """What a pass makes of points, (n, k), and how far rounding may carry it, (n,)."""
+        """The output of a pass at points, (n, k), and a bound of its rounding error, (n,)."""
         margins, error = np.empty((len(points), len(self.margins))), np.empty(len(points))
         for start in range(0, len(points), self.chunk):
             part = slice(start, start + self.chunk)
@@ -123,23 +123,23 @@ class PreparedTarget:
         return margins, error
 
     def meet(self, outcome: Outcome, points: Floats, rows: slice | Ints) -> None:
-        """Write down today's margins of some rows."""
+        """Record today's margins of some rows."""
         margins, error = self.passed(self.today, points[rows])
         outcome.upper[rows] = _least(margins) + error
 
     def error(self, points: Floats) -> float:
-        """How far rounding may carry a margin; refused if logits could leave the range of floats: nothing were true."""
+        """A bound of the rounding error of a margin; raises if logits could leave the range of floats."""
         greatest = max(float(points.max()), -float(points.min()))
         error = float(forward_error(self.norms, greatest))
         if not error < 1e280:
             raise InvalidInputError(
-                "X: expected points and parameters whose logits stay within floating point, got overflow"
+                "X: the logits of these points overflow floating point; scale the columns of X or the model"
             )
         return error
 
 
 class Engine:
-    """A network and Δ, prepared: services keep one and ask it point by point."""
+    """A prepared network and Δ; services keep one and evaluate it point by point."""
 
     def __init__(
         self, network: Network, changes: PlausibleChanges, device: str | None = None
@@ -177,7 +177,7 @@ class Engine:
         return Engine, (self.network, self.changes, self.device), {"model": self.model}
 
     def witness(self, outcome: Outcome, row: int, point: Floats, target: int) -> Network | None:
-        """A network inside Δ that breaks a row that is NOT_ROBUST, replayed; None where none was kept."""
+        """A replayed network inside Δ that breaks a NOT_ROBUST row; None if none was kept."""
         if outcome.stage[row] == Stage.FORWARD:
             return self.network
         for rows, k, sides in outcome.sides:
@@ -186,7 +186,7 @@ class Engine:
                 witness = build_witness(self.network, self.radii, margin, point, chosen)
                 if witness.predict_index(point[None, :])[0] == target:
                     raise HoldfastError(
-                        f"row {row}: the counter-model did not replay; please report this as a bug"
+                        f"row {row}: replaying the counter-model gave the target class; please report this as a bug"
                     )
                 return witness
         return outcome.networks.get(row)
@@ -194,7 +194,7 @@ class Engine:
     def proof(
         self, outcome: Outcome, row: int, point: Floats, target: int, max_cases: int
     ) -> list[dict[str, Any]]:
-        """What the ROBUST verdict of a row stands on, as `holdfast.checker` reads it: a part for each rival."""
+        """The proof of the row's ROBUST verdict, as `holdfast.checker` reads it: one part for each rival class."""
         # As in `_exact`: the checker is imported when it is asked for.
         from holdfast.verify._exact import Exact
 
@@ -208,7 +208,7 @@ class Engine:
         return parts
 
     def prepared(self, target: int) -> PreparedTarget:
-        """What is known of the class at index `target` beforehand."""
+        """The prepared margins of the class at index `target`."""
         if target not in self._prepared:
             self._prepared[target] = PreparedTarget(self, margins_for(self.network, target))
         return self._prepared[target]
@@ -225,9 +225,10 @@ class Engine:
         keep: bool = True,
         advance: Advance = no_bar,
     ) -> Outcome:
-        """The sign of the margins of every row, for one target class or one a row, by the stages `since` to `until`.
+        """Settle the sign of each row's margins by the stages `since` to `until`.
 
-        `keep` keeps what proves the rows, for certificates. See `complete` for what may be missing.
+        `target` is one class for all rows, or one a row. `keep` keeps the proofs of the rows, for certificates.
+        `complete` fills in today's margins that may be missing.
         """
         n = len(points)
         if n == 1:
@@ -256,7 +257,7 @@ class Engine:
         return outcome
 
     def _at_once(self, point: Floats, target: int) -> Outcome:
-        """A single point by interval bound or forward pass, if they settle it: as `_plain`, without its ado."""
+        """Settle a single point by interval bound or forward pass if possible: a faster `_plain`."""
         prepared, outcome, there = self.prepared(target), Outcome.empty(1), self.convert(point)
         error = prepared.error(point)
         outcome.lower[0] = lower = float(_least(to_numpy(prepared.least(there)))[0]) - error
@@ -271,7 +272,7 @@ class Engine:
 
     @quiet()
     def complete(self, outcome: Outcome, points: Floats, target: Ints) -> None:
-        """Write down today's margins of rows that were proven before anyone asked for them."""
+        """Record today's margins of rows that were proven without them."""
         missing = np.flatnonzero(outcome.upper == np.inf)
         for one, some in by_target(target[missing], missing.size):
             self.prepared(one).meet(outcome, points, missing[some])
@@ -286,7 +287,7 @@ class Engine:
         exact: bool,
         deadline: Deadline = NO_LIMIT,
     ) -> Pair:
-        """The least value of a margin over the box: bounds from below and from above, `tol` apart where that is met."""
+        """Lower and upper bounds of the least margin over the box, at most `tol` apart if the search succeeds."""
         prepared, hidden = PreparedTarget(self, [margin]), self.network.hidden
         layers, n = prepared.layers[0], len(points)
         error = prepared.rounding(points)
@@ -311,12 +312,12 @@ class Engine:
 
 
 def cut(rows: Ints, size: int) -> list[Ints]:
-    """So many rows at a time."""
+    """Slices of at most `size` rows."""
     return np.split(rows, range(size, len(rows), size)) if len(rows) else []
 
 
 def by_target(target: int | Ints, n: int) -> Iterator[tuple[int, Ints]]:
-    """Each class that is asked for with its rows, in order."""
+    """Each target class with its rows, in order."""
     each = np.broadcast_to(target, n)
     if n and (each == each[0]).all():
         # The usual case.
@@ -328,7 +329,7 @@ def by_target(target: int | Ints, n: int) -> Iterator[tuple[int, Ints]]:
 
 @dataclass
 class Job:
-    """Rows with one target class on their way down the table."""
+    """Rows of one target class that go down the table of stages."""
 
     engine: Engine
     prepared: PreparedTarget
@@ -345,17 +346,17 @@ class Job:
 
     @property
     def left(self) -> Ints:
-        """The rows that are not settled."""
+        """The open rows."""
         return np.flatnonzero(self.outcome.verdict == 0)
 
     def open(self, k: int) -> Ints:
-        """The rows that are not settled and whose k-th margin is not proven."""
+        """The open rows whose k-th margin is not proven."""
         return np.flatnonzero((self.outcome.verdict == 0) & ~self.proven[:, k])
 
     def prove(
         self, rows: Ints, k: int, lower: Floats, stage: Stage, *, proven: bool = False
     ) -> None:
-        """Lower bounds of the k-th margin of some rows: proven above 0, or by what else is known; robust if all are."""
+        """Record lower bounds of the k-th margin; a row is robust when all its margins are proven above 0."""
         self.lower[rows, k] = np.maximum(self.lower[rows, k], lower)
         self.outcome.lower[rows] = self.lower[rows].min(axis=1)
         new = rows[(lower > 0.0) | proven]
@@ -371,7 +372,7 @@ class Job:
         sides: Values,
         stage: Stage,
     ) -> None:
-        """Write down margins that some network in Δ does not exceed; of the rows that it breaks, its sides."""
+        """Record upper bounds of the least margins, and the sides of the network for the rows that it breaks."""
         self.outcome.upper[rows] = np.minimum(self.outcome.upper[rows], upper)
         self.outcome.mark(rows[broken], NOT_ROBUST, stage)
         if broken.any():
@@ -382,7 +383,7 @@ class Job:
 
 
 def _plain(job: Job) -> None:
-    """Forward pass and interval bound. No row is settled by both, so that their order shows in nothing but time."""
+    """Forward pass and interval bound. No row is settled by both, so their order changes only the time."""
     prepared, outcome, points = job.prepared, job.outcome, job.points
     error = np.empty(len(points))
 
@@ -416,7 +417,7 @@ def _plain(job: Job) -> None:
 
 
 def _least(margins: Array) -> Array:
-    """Of each row the least of its margins, of which there is mostly one."""
+    """The least of the margins of each row."""
     return margins[:, 0] if margins.shape[1] == 1 else margins.min(axis=1)
 
 
@@ -465,7 +466,7 @@ def _branch(job: Job) -> None:
 
 
 def _take_over(job: Job, k: int, rows: Ints, search: Search, stage: Stage) -> None:
-    """What a search knows by now of its rows."""
+    """Record the current bounds of a search."""
     broken = search.broken & (job.outcome.verdict[rows] == 0)
     if not job.engine.ball:
         job.reached(rows, k, search.upper, broken, search.sides(np.flatnonzero(broken)), stage)
@@ -511,7 +512,7 @@ def _ball_attack(job: Job) -> None:
 
 
 def _exact(job: Job) -> None:
-    """Row by row in integers, where floats cannot tell: the margin is nearer to 0 than rounding allows."""
+    """Settle row by row in integers: these margins are so near to 0 that floats cannot decide."""
     # Not before it is asked for: `python -m holdfast.checker` has to come before whoever imports the checker.
     from holdfast.verify._exact import Exact
 

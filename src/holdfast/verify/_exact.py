@@ -1,8 +1,8 @@
-"""The last word, one point at a time and in integers: what `holdfast.checker` makes of a proposal is what counts.
+"""The last stage, one point at a time and in integers; the verdict is that of `holdfast.checker`.
 
-Interval bounds settle networks of up to one hidden layer. Deeper ones are cut into cases: HiGHS proposes multipliers of
-a case, or a counter-model; the checker's arithmetic says what the multipliers prove, and a replay whether the
-counter-model is one. A case that stays open is split at the neuron that the program's solution believes least.
+Interval bounds settle networks of up to one hidden layer. Deeper networks are cut into cases. For each case HiGHS
+proposes multipliers or a counter-model; the checker's arithmetic evaluates the multipliers, and a replay the
+counter-model. An open case is split at the neuron with the largest error in the program's solution.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _SHORT, _LONGEST = 4096, 2**4096
 
 
 class NoProofError(checker.CheckError):
-    """There is no proof, or none in a form that the checker takes."""
+    """No proof exists, or none in a form that the checker reads."""
 
 
 def parameters(classifier: Classifier) -> Document:
-    """A network, or trees, as an object of JSON."""
+    """A network, or trees, as a JSON object."""
     if isinstance(classifier, TreeEnsemble):
         return tree_document(classifier)
     network = as_network(classifier)
@@ -97,9 +97,9 @@ class Exact:
         self.question = checker.Question(model, changes, x.tolist(), margin.above + alone)
 
     def settle(self) -> Document | Floats | None:
-        """The part of a certificate that proves the margin, or the sides of a counter-model.
+        """The part of a certificate that proves the margin, the sides of a counter-model, or None.
 
-        Neither where no counter-model can be represented, or time is up.
+        None if floats cannot represent a counter-model, or the time is over.
         """
         part = self._by_bound()
         if part is not None:
@@ -110,15 +110,15 @@ class Exact:
         return chosen if self._breaks(chosen) else self._by_cases([])
 
     def proof(self, branches: list[Values], tree: Document | None = None) -> Document:
-        """The part of a certificate for a margin that is proven: by closed branches of a search, if there are any.
+        """The part of a certificate for a proven margin; uses the closed branches of a search, if given.
 
-        `tree` is how a ball was cut.
+        `tree` says how a ball was cut.
         """
         proven = self._by_bound(tree) or (self._by_cases(branches) if branches else self.settle())
         if not isinstance(proven, dict):
             raise NoProofError(
-                f"a proof takes more than {self.max_cases} cases; max_cases= allows more, unless what proves it has "
-                "no form for the checker"
+                f"the proof needs more than {self.max_cases} cases, or has no form that the checker reads; "
+                "a larger max_cases= helps only in the first case"
             )
         return proven
 
@@ -138,7 +138,7 @@ class Exact:
         return self._with_bound(method="cases", tree=tree) if isinstance(tree, dict) else tree
 
     def _with_bound(self, **part: Any) -> Document | None:
-        """A part with what it proves, if that is enough."""
+        """The part with its proven bound, if the bound suffices."""
         part = {"rival": self.rival, **part}
         bound = self.question.bound(part)
         enough = self.question.suffices(self.rival, bound)
@@ -152,8 +152,8 @@ class Exact:
     def _tree(self, case: checker.Ranges, branches: list[Values]) -> Document | Floats | None:
         """The tree that proves a case, the sides that break the margin, or None.
 
-        Closed branches of a search, a row of each array for each branch, say where to split; below them, or without
-        them, programs do.
+        Closed branches of a search (one row of each array for each branch) give the splits; below them, or without
+        branches, linear programs do.
         """
         decided, lower, upper = branches
         if len(decided) > 1:
@@ -189,7 +189,7 @@ class Exact:
         return node
 
     def leaf(self, case: checker.Ranges, lower: Values, upper: Values) -> Document | None:
-        """The leaf that multipliers for all later neurons make, in the coarsest units in which they prove the case."""
+        """The leaf from multipliers of all later neurons, in the coarsest units that prove the case."""
         rows = self.question.margin(self.rival)
         cuts = np.cumsum([len(layer) for layer in case[1:-1]], dtype=np.intp)
         both = np.stack([lower, upper]).astype(np.float64)
@@ -200,7 +200,7 @@ class Exact:
         return None
 
     def proposed(self, case: checker.Ranges) -> Document | Floats | tuple[int, int] | None:
-        """What a program makes of a case: the leaf that proves it, sides that break the margin, or where to split."""
+        """The result of a program: a leaf that proves the case, sides that break the margin, or where to split."""
         one = 1 << self.question.fine
         ranges = [np.array([(bottom / one, top / one) for bottom, top in layer]) for layer in case]
         solved = propose(self.layers, ranges)
@@ -221,7 +221,7 @@ class Exact:
 
 
 def _in_whole_numbers(layers: list[Floats]) -> Iterator[tuple[list[Any], int]]:
-    """The multipliers of each layer over one denominator, ever finer."""
+    """The multipliers of each layer over one denominator, finer each time."""
     # A layer of small multipliers has as many bits as one of large ones.
     sizes = [float(np.abs(layer).max()) for layer in layers]
     finer = max(0, -math.frexp(min((size for size in sizes if size > 0.0), default=1.0))[1])

@@ -21,10 +21,10 @@ from holdfast.importers import Model
 
 
 def fingerprint(classifier: Classifier) -> str:
-    """The hash of a network or of trees, the same as in a certificate file; of any other model that of its content.
+    """The hash of a model: of a network or trees as in a certificate file, of any other model by its content.
 
-    Of a function the content is its name and its code: what it calls may change behind it. What cannot be pickled is
-    "unknown".
+    The content of a function is its name and its code, without the functions that it calls. An object without pickle
+    is "unknown".
     """
     if isinstance(classifier, Network):
         from holdfast.checker import PlainModel
@@ -48,16 +48,16 @@ def fingerprint(classifier: Classifier) -> str:
 
 
 def sha256(value: object) -> str:
-    """The hash of plain data, as a certificate file has it."""
+    """The hash of plain data, as in a certificate file."""
     from holdfast import checker
 
     return checker.sha256(value)
 
 
 def known_of(model: Model, changes: Changes, why: str) -> Changes:
-    """The changes without a chance, and without what is known of models inside where Δ is around another model.
+    """The changes without their chance, and without the probability of the next model if Δ is around another model.
 
-    A warning says what is left out; `why` is said of the chance.
+    A warning names each part that is left out; `why` is the reason given for the chance.
     """
     if changes.chance is not None:
         leave_out("chance", why)
@@ -75,7 +75,7 @@ def known_of(model: Model, changes: Changes, why: str) -> Changes:
 
 
 def leave_out(what: str, why: str, again: str = "risk_calibrated") -> None:
-    """Warn that something that was measured is not stated."""
+    """Warn that a measured chance is left out."""
     warnings.warn(
         f"the {what} is left out: {why}; {again} measures it for this case",
         HoldfastWarning,
@@ -84,7 +84,7 @@ def leave_out(what: str, why: str, again: str = "risk_calibrated") -> None:
 
 
 def recorded_trees(classifier: Classifier) -> Document | None:
-    """Trees in full, with the hash of steps before them; None for others, or where no hash says all of these."""
+    """Trees in full, with the hash of the steps before them; None for other models, or if the steps have no hash."""
     from holdfast import checker
 
     if not isinstance(classifier, TreeEnsemble):

@@ -1,4 +1,4 @@
-"""From what the caller has, a model, a table and a target, to what the mathematics takes."""
+"""Turn the caller's model, table and target into points, classes and indices."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _SAME = 1e-9
 
 
 class Space(Protocol):
-    """What this room needs of a feature space."""
+    """The part of a feature space that certifying uses."""
 
     def encode(self, frame: Any) -> Floats:
-        """Raw units to the model's variables."""
+        """Turn raw units into the model's variables."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Table:
 def read_table(model: object, X: Any, space: Space | None = None, name: str = "X") -> Table:
     """Load the model and bring X into its variables; at least one row is expected.
 
-    Refuses a row that a model which reads the caller's table would not be asked about to the last bit.
+    Raises for a row whose encoding changes a value that a model of the caller's table would read.
     """
     loaded = load_model(model)
     X = to_numpy(X) if hasattr(X, "is_cuda") else X
@@ -77,19 +77,19 @@ def read_table(model: object, X: Any, space: Space | None = None, name: str = "X
 
 
 def check_encoding(loaded: Model, X: Any, points: Floats) -> None:
-    """A pipeline and a feature space both say what the network sees of a table; they must say the same."""
+    """Raise unless a pipeline and a feature space encode the table alike."""
     if loaded.preprocess is None:
         return
     difference = _difference(loaded.variables(_in_float64(X)), points)
     if not difference <= _SAME:
         raise InvalidInputError(
-            "space: expected the feature space to encode rows as the model's own preprocessing does, got a difference "
-            f"of {difference:.3g}; derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
+            "space: it encodes rows differently from the model's own preprocessing (largest difference "
+            f"{difference:.3g}); derive the space from the pipeline with FeatureSpace.from_pipeline(pipeline, X)"
         )
 
 
 def _in_float64(X: Any) -> Any:
-    """Narrower floats in float64, which holds them as they are: a pipeline would compute on in float32."""
+    """Narrow floats as float64, without loss; a pipeline would continue in float32."""
     if isinstance(X, pd.DataFrame):
         narrow = [i for i, dtype in enumerate(X.dtypes) if dtype in (np.float16, np.float32)]
         return X if not narrow else X.astype(dict.fromkeys(X.columns[narrow], np.float64))
@@ -98,10 +98,11 @@ def _in_float64(X: Any) -> Any:
 
 
 def check_reading(loaded: Model, space: FeatureSpace) -> None:
-    """Refuse a space that is not how this model reads a table, as far as there is something to hold it against.
+    """Raise if the space contradicts how the model reads a table, as far as the model says so.
 
-    A model fitted on a table with column names knows its variables by name, a classifier cut out of a pipeline by what
-    the pipeline does before it. A model with preprocessing is compared row by row; all others are taken at their word.
+    A model fitted on named columns knows its variables by name. A classifier cut out of a pipeline is compared with
+    the
+        steps of the pipeline. A model with preprocessing is compared row by row. Other models are not checked.
     """
     if isinstance(loaded.classifier, Scored) or loaded.preprocess is not None:
         return
@@ -111,30 +112,29 @@ def check_reading(loaded: Model, space: FeatureSpace) -> None:
         around = pipelines_around(loaded.estimator)
         if around and not any(_reads_alike(model, space) for model in around):
             raise InvalidInputError(
-                "space: expected one that encodes rows as the pipeline that this classifier is the last step of, got "
-                "another; pass the pipeline as the model, with space=FeatureSpace.from_pipeline(pipeline, X)"
+                "space: it encodes rows differently from the pipeline that ends in this classifier; "
+                "pass the pipeline as the model, with space=FeatureSpace.from_pipeline(pipeline, X)"
             )
 
 
 def _check_names(names: tuple[str, ...], space: FeatureSpace) -> None:
-    """The model's variables are the space's, each at its place, and not such as the space would scale once more.
+    """Raise unless the model's variables are those of the space, in order, and are not scaled twice.
 
-    Where all names are those of the table's columns, the model may just as well have been fitted on the table itself.
+    If all names are columns of the table, the model may have been fitted on the table itself.
     """
     places = variable_places(space)
-    sure = "load_network(model) says that the model reads the space's variables"
+    sure = "or pass load_network(model) to state that the model reads the space's variables"
     for i, name in enumerate(names):
         if i not in places.get(name, ()):
             raise InvalidInputError(
-                f"space: expected the variables in the order in which the model was fitted, {list(names)}, "
-                f"got {list(space.variables)}: {name!r} is elsewhere; {sure}"
+                f"space: {name!r} is not at its place: the model was fitted on {', '.join(names)}, and the space "
+                f"has {', '.join(map(str, space.variables))}; use the model's order, {sure}"
             )
     scaled = [feature.name for feature in space.features if not _is_as_it_is(feature)]
     if scaled and set(names) <= set(map(str, space.names)):
         raise InvalidInputError(
-            f"space: expected one that leaves the columns {list(names)}, on which the model was fitted, as they are, "
-            f"got one that scales {scaled[0]!r}; scale='none' leaves them, fit on space.encode(X) for a model that "
-            f"reads scaled values, {sure}"
+            f"space: it scales {scaled[0]!r}, but the model was fitted on the unscaled columns {', '.join(names)}; "
+            f"use scale='none', or fit the model on space.encode(X), {sure}"
         )
 
 
@@ -144,7 +144,7 @@ def _is_as_it_is(feature: Feature) -> bool:
 
 
 def _reads_alike(model: Model, space: FeatureSpace) -> bool:
-    """Whether a pipeline makes the same of rows as the space does: ends, middles and every label of the columns."""
+    """Whether a pipeline and the space encode the ends, the middle and every label of the columns alike."""
     n = max(3, *(len(feature.categories) for feature in space.features))
     columns = []
     for feature in space.features:
@@ -163,7 +163,7 @@ def _reads_alike(model: Model, space: FeatureSpace) -> bool:
 
 
 def variable_places(space: FeatureSpace) -> dict[str, tuple[int, ...]]:
-    """Where each name is among the space's variables: that of a variable, or of a column that is one variable."""
+    """The places of each name among the variables: a variable's name, or that of a column with one variable."""
     columns = {
         feature.variables[0]: feature.name
         for feature in space.features
@@ -177,10 +177,11 @@ def variable_places(space: FeatureSpace) -> dict[str, tuple[int, ...]]:
 
 
 def check_changes(changes: object) -> None:
-    """Refuse what is not a set of plausible changes."""
+    """Raise unless `changes` is a set of plausible changes."""
     if not isinstance(changes, Changes):
         raise InvalidInputError(
-            f"changes: expected PlausibleChanges(delta) or another kind of change, got {changes!r}"
+            "changes: expected PlausibleChanges(delta) or another kind of change, got "
+            f"{changes!r:.80}"
         )
 
 
@@ -195,7 +196,7 @@ def read_targets(classifier: Classifier, target: Any, n: int) -> Ints:
     labels = np.asarray(target)
     if labels.shape != (n,):
         raise InvalidInputError(
-            f"target: expected one class, or one for each of the {n} rows, got shape {labels.shape}"
+            f"target: expected one class, or one class for each of the {n} rows, got shape {labels.shape}"
         )
     unique, inverse = np.unique(labels, return_inverse=True)
     return np.array([classifier.class_index(label) for label in unique], dtype=np.intp)[inverse]

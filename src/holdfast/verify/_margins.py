@@ -1,4 +1,4 @@
-"""How far the wanted class lies above its strongest rival, in logits: today, at a point, and which way it grows."""
+"""The margin at a point, in logits: the target class minus its strongest rival, and its gradient."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from holdfast._network import Floats, Ints, Network, Pair
 
 
 def least_margins(network: Classifier, targets: ArrayLike, points: Floats) -> Floats:
-    """How far each row's target lies above its strongest rival, (n,); `targets` is one class for all, or one a row.
+    """The margin of each row, (n,): its target's logit minus its strongest rival's.
+
+    `targets` is one class for all rows, or one a row.
 
     Examples
     --------
@@ -31,7 +33,7 @@ def margin_slopes(network: Network, targets: ArrayLike, points: Floats) -> Pair:
 
 
 def rounding_of_margins(network: Network, points: Floats) -> Floats:
-    """How much a margin may change with the order of its sums, as in a table of another length, (n,)."""
+    """A bound of how much the order of sums changes a margin, as in a table of another length, (n,)."""
     sizes, terms = np.abs(points), 2
     for weight, bias in zip(network.weights, network.biases, strict=True):
         sizes = sizes @ np.abs(weight).T + np.abs(bias)

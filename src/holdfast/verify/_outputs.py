@@ -20,7 +20,10 @@ from holdfast.verify._trees import MovingTrees
 
 @dataclass(frozen=True)
 class OutputBounds:
-    """`lower <= logit <= upper` for every model in Δ, (n, outputs) each; `met` where both are as tight as was asked."""
+    """Bounds ``lower <= logit <= upper`` for every model in Δ, (n, outputs) each.
+
+    `met` is True where both bounds are within the requested tolerance.
+    """
 
     lower: Floats
     upper: Floats
@@ -29,8 +32,8 @@ class OutputBounds:
     def probabilities(self) -> Pair:
         """Sound bounds on the probabilities, (n, classes) each: sigmoid for one logit, softmax for several.
 
-        A class is least probable when its own logit is least and every other greatest; each logit's range is taken on
-        its own, so for several classes the bounds are sound but may not be attained together.
+        A class is least probable if its own logit is least and every other logit is greatest. Each range is computed
+        separately, so for several classes the bounds are sound but one model may not attain them together.
         """
         # One logit is class 1's, beside a constant 0.
         lower, upper = (
@@ -56,12 +59,12 @@ def output_bounds(
     model, X, changes, space
         As for `certify`.
     method
-        "exact": tight to within `tol` for norm inf, and `met` says where rounding or the budget of the search were in
-        the way. "interval": propagation alone, sound and fast, exact up to one hidden layer. For other norms both are
-        the sound bound of the p-ball, exact without hidden layers. For boosted trees under `TreeChanges` both are exact
-        up to what the library's sums may round.
+        "exact" is tight to within `tol` for norm inf; `met` is False where rounding or the budget of the search
+        prevented it. "interval" uses interval propagation alone: sound, fast, and exact up to one hidden layer. For
+        other norms both give the sound bound of the p-ball, which is exact without hidden layers. For boosted trees
+        under `TreeChanges` both are exact up to the rounding of the library's sums.
     tol
-        How far an exact bound may lie outside the true range.
+        Largest distance of an exact bound from the true end of the range.
 
     Examples
     --------
@@ -75,7 +78,9 @@ def output_bounds(
         raise InvalidInputError(f"method: expected 'exact' or 'interval', got {method!r}")
     if isinstance(changes, TreeChanges):
         if changes.threshold is not None:
-            raise InvalidInputError("changes: expected a threshold that stays, got one that moves")
+            raise InvalidInputError(
+                "changes: output_bounds does not use a threshold; leave threshold= out of TreeChanges"
+            )
         table = read_table(model, X, space)
         lower, upper, spare = MovingTrees(table.model, changes).ranges(table.points)
         return OutputBounds(lower, upper, spare <= positive_number(tol, "tol"))
@@ -89,7 +94,7 @@ def output_bounds(
 def logit_ranges(
     engine: Engine, points: Floats, tol: float, *, exact: bool, deadline: Deadline = NO_LIMIT
 ) -> OutputBounds:
-    """`output_bounds` for whoever has an engine and points already."""
+    """`output_bounds` for a given engine and points."""
     columns = []
     for k in range(engine.network.n_outputs):
         margins = (Margin.of(engine.network, *ends) for ends in ((k, -1), (-1, k)))
@@ -101,7 +106,7 @@ def logit_ranges(
 
 
 def _probabilities(own: Floats, others: Floats, side: float) -> Floats:
-    """Of each class with its own logit at one end and every other at the other, rounded down (side -1) or up (1)."""
+    """The probability of each class with its logit at one end and all others at the other, rounded towards `side`."""
     n = own.shape[1]
     # Without a sum of all, from which one logit's own would have to be taken off again.
     rest = [np.logaddexp.reduce(np.delete(others, k, axis=1), axis=1) for k in range(n)]

@@ -1,12 +1,12 @@
-"""The linear program of a case, for one point: HiGHS proposes multipliers and a counter-model, and is believed nothing.
+"""The linear program of a case, for one point: HiGHS proposes multipliers and a counter-model, which are checked.
 
-Variables are the values v of every hidden layer, the first in its box, and v⁺ beside those that have no ReLU:
+Variables are the values v of every hidden layer, the first in its box, and v⁺ for layers without a ReLU:
 
     ReLU        v >= 0,  v >= L,  v <= slope U + intercept     the chord above max(z, 0) on the range of U; a split
                                                                says U >= 0 or U <= 0, and so its range
     identity    L <= v <= U,  v⁺ >= 0,  v⁺ >= v,  v⁺ <= slope v + intercept
 
-Its duals are the multipliers of L and U with which the walk back of `verify.search` proves as much as can be.
+Its duals are the multipliers of L and U with which the walk back of `verify.search` gives its best bound.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GIVE = 1e3
 
 
 class Proposal(NamedTuple):
-    """Multipliers of L and U of all later neurons, the first values, later neurons' sides, and what to split next."""
+    """Multipliers of L and U of all later neurons, the first values, the later neurons' sides, and the next split."""
 
     lower: Floats
     upper: Floats
@@ -35,9 +35,9 @@ class Proposal(NamedTuple):
 
 
 def propose(layers: Layers, ranges: list[Floats]) -> Proposal | None:
-    """What HiGHS makes of a case: (H, 2) ranges for each hidden layer, of U where a later one ends in a ReLU.
+    """The proposal of HiGHS for a case: (H, 2) ranges for each hidden layer, of U for later layers with a ReLU.
 
-    None if it has no answer, or if its numbers cannot be written down.
+    None if HiGHS finds no solution, or if its numbers are not finite.
     """
     program = _Case(layers, ranges)
     # A case without any network in it has no solution; at a price it has, and with that multipliers.
@@ -49,7 +49,7 @@ def propose(layers: Layers, ranges: list[Floats]) -> Proposal | None:
 
 
 class _Rows(NamedTuple):
-    """For each neuron of a layer a row in [bottom, top], whose dual times `factor` goes to its multiplier of a side."""
+    """One row in [bottom, top] for each neuron of a layer; its dual times `factor` is the multiplier of a side."""
 
     rows: Floats
     bottom: Floats | float
@@ -60,7 +60,7 @@ class _Rows(NamedTuple):
 
 
 class _Case:
-    """The rows of a case, as dense arrays: few neurons, and most of them read all of the layer before."""
+    """The rows of a case, as dense arrays: neurons are few, and most read the whole layer before."""
 
     def __init__(self, layers: Layers, ranges: list[Floats]) -> None:
         self.layers, self.ranges = layers, ranges
@@ -102,9 +102,9 @@ class _Case:
         self.cost = self._side(layers.margin, 0, len(ranges) - 1)[0][0]
 
     def _side(self, layer: Layer, side: int, before: int) -> Pair:
-        """L (side 0) or U (side 1) of a layer's neurons as rows over what it reads, and their constants.
+        """L (side 0) or U (side 1) of a layer's neurons as rows over the layer's input, and their constants.
 
-        far v + (near - far) v⁺,  which is  near v  where the two are the same.
+        far v + (near - far) v⁺,  which is  near v  if v = v⁺.
         """
         near, far = layer.ends[side], layer.ends[1 - side]
         rows = np.zeros((near.shape[0], self.n))
@@ -113,7 +113,7 @@ class _Case:
         return rows, layer.ends[2 + side]
 
     def solved(self, elastic: bool) -> Pair | None:
-        """The solution and the duals of the rows; with `elastic`, rows may be broken at a price."""
+        """The solution and the duals of the rows; with `elastic`, violated rows are penalised."""
         rows = np.concatenate([part.rows for part in self.rows])
         bottom, top = (
             np.concatenate([np.broadcast_to(part[end], len(part.rows)) for part in self.rows])
@@ -133,7 +133,7 @@ class _Case:
         return Relaxation(Program(cost, low, high, rows, bottom, top)).run(low, high)
 
     def proposal(self, solution: Floats, duals: Floats) -> Proposal:
-        """What a solution and its duals stand for."""
+        """The multipliers and the counter-model that a solution and its duals describe."""
         multipliers = [np.zeros((2, len(ends))) for ends in self.ranges]
         ends = np.cumsum([len(part.rows) for part in self.rows])
         for part, dual in zip(self.rows, np.split(duals, ends[:-1]), strict=True):
@@ -148,7 +148,7 @@ class _Case:
     def _seen(
         self, values: list[Floats], plus: list[Floats]
     ) -> tuple[Floats, tuple[int, int] | None]:
-        """The sides on which later neurons come nearest to their values, and the neuron to be split."""
+        """The sides on which later neurons are nearest to their values, and the neuron to split."""
         chosen: list[Floats] = []
         best: tuple[float, tuple[int, int] | None] = (-math.inf, None)
         z = values[0]

@@ -1,8 +1,8 @@
-"""The certified radius: how far the model may drift before a point can lose its class.
+"""The certified radius: the largest delta for which a point keeps its class.
 
-For each rival the adversary's best response gives a radius at which a counter-model exists; a root search brings it
-down to the boundary. A proof just below it then closes the case, and where the proof finds a counter-model instead, the
-search goes on from there. Every row has its own radius all along, so the whole table moves together.
+For each rival the adversary's best response gives a radius at which a counter-model exists; a root search lowers it
+to the boundary. A proof just below ends the search. If the proof finds a counter-model instead, the search
+continues from there. Every row has its own radius, so the whole table is searched together.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LONG = 200
 
 @dataclass(frozen=True)
 class CertifiedRadius(Shown):
-    """For each row: robust for every delta < `lower`; a counter-model exists at `upper`; `met` where `tol` is kept."""
+    """For each row: robust for every delta < `lower`, and a counter-model exists at `upper`."""
 
     lower: Floats
     upper: Floats
@@ -64,7 +64,7 @@ class CertifiedRadius(Shown):
 
     @property
     def met(self) -> Bools:
-        """Where the radius is as tight as was asked; or infinite, and proven to be."""
+        """True where the radius is within the requested tolerance, or is proven to be infinite."""
         with np.errstate(invalid="ignore"):
             gap = self.upper - self.lower
         met = np.asarray((self.lower == np.inf) | (gap < self.tol))
@@ -80,16 +80,16 @@ class CertifiedRadius(Shown):
         )
 
     def plot(self, ax: Axes | None = None, *, delta: Any = None, moved: Any = None) -> Axes:
-        """For every delta the share of points that provably survive it.
+        """Plot the share of points that are proven robust, for every delta.
 
         Parameters
         ----------
         ax
-            Where to draw; new axes by default.
+            The axes to draw on; new axes by default.
         delta
-            What to read off the curve: a number or several, a value of `changes=`, or a delta that was chosen.
+            Deltas to mark on the curve: a number, several, a value of `changes=`, or a chosen delta.
         moved
-            How far retrainings moved the model, as ticks: numbers, or a `RetrainedModels`.
+            Distances of retrainings from today's model, drawn as ticks: numbers, or a `RetrainedModels`.
         """
         picture: Axes = draw(self, ax, delta=delta, moved=moved)
         return picture
@@ -104,16 +104,16 @@ class CertifiedRadius(Shown):
         return f"CertifiedRadius({len(self)} rows: {ends}, median {np.median(self.lower):.4g})"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         head = pd.DataFrame(
-            {"safe below": self.lower[:HEAD], "broken at": self.upper[:HEAD]},
+            {"robust below": self.lower[:HEAD], "broken at": self.upper[:HEAD]},
             index=self.index[:HEAD],
         )
         facts = [
             ("least", self.lower.min(initial=np.inf)),
             ("median", np.median(self.lower) if len(self) else None),
             ("largest", self.lower.max(initial=0.0)),
-            ("lost today already", int((self.upper == 0.0).sum())),
+            ("rejected today", int((self.upper == 0.0).sum())),
         ]
         return Summary(
             f"How far the model may move before any of {len(self):,} points can lose its class",
@@ -142,17 +142,17 @@ def certified_radius(
     model, X, target, space, threshold
         As for `certify`.
     norm, biases
-        As for `PlausibleChanges`. In a norm other than ∞ a row takes up to two seconds where there are two or more
+        As for `PlausibleChanges`. In a norm other than ∞ a row takes up to two seconds if the network has two or more
         hidden layers.
     changes
-        Another kind of change to measure along, whatever its own size: the largest margin under a `PlausibleShift` or
-        an `EnsembleShift`, the largest radius of an `Ellipsoid`.
+        Another kind of change; its own size does not matter. The result is the largest margin of a `PlausibleShift`
+        or an `EnsembleShift`, or the largest radius of an `Ellipsoid`.
     tol
-        The greatest `upper - lower` wanted; `met` says where rounding, or the budget of a search, was in the way.
+        Largest ``upper - lower``; `met` is False where rounding or the budget of a search prevented it.
     n_jobs
-        How many groups of rows at once, as for `certify`; the result is the same.
+        The number of groups of rows that run in parallel, as for `certify`. The result does not depend on it.
     progress
-        Show a progress bar on stderr; by default from two hundred rows on if stderr is a terminal.
+        Show a progress bar on stderr. By default it shows from 200 rows on if stderr is a terminal.
 
     Examples
     --------
@@ -183,9 +183,9 @@ def radius_of_points(
     advance: Advance = no_bar,
     deadline: Deadline = NO_LIMIT,
 ) -> CertifiedRadius:
-    """`certified_radius` for whoever has points and class indices already; None stands for Δ in norm inf.
+    """`certified_radius` for given points and class indices; None means `PlausibleChanges` in norm inf.
 
-    Radii by layer or by parameter are measured by one radius for all. Where the time is up, each end is what is known.
+    A shape with radii by layer or by parameter is scaled as a whole. If the time is over, each end is the last known.
     """
     tol, n = positive_number(tol, "tol"), len(points)
     kind = PlausibleChanges(1.0) if changes is None else changes
@@ -220,7 +220,7 @@ def radius_of_points(
 def _of_network(
     engine: Engine, target: int, points: Floats, tol: float, advance: Advance, deadline: Deadline
 ) -> Pair:
-    """The radii of a network's points of one class, under multiples of a set of radius 1."""
+    """The radii of a network's points of one class, for multiples of a set with radius 1."""
     prepared, changes, n = engine.prepared(target), engine.changes, len(points)
     prepared.error(points)
     if not engine.network.hidden:
@@ -251,21 +251,21 @@ def _of_network(
 
 
 def _open(lower: Floats, upper: Floats, tol: float) -> Ints:
-    """The rows that some network breaks, but whose radius is not known well enough."""
+    """The rows with a counter-model whose radius is not yet within the tolerance."""
     return np.flatnonzero((upper - lower > tol) & np.isfinite(upper))
 
 
 def _between(low: float, high: float) -> float:
-    """The radius to try next; ever larger ones where none is known that breaks the point."""
+    """The next radius to try; it grows while no known radius breaks the point."""
     return 0.5 * (low + high) if high < math.inf else max(4.0 * low, 0.02)
 
 
 def _bisected(
     unit: Engine, target: int, tol: float, deadline: Deadline, part: tuple[Floats, float, float]
 ) -> tuple[float, float]:
-    """The radius of one point by halves between what is proven and what is broken, with all that the engine has.
+    """Bisect the radius of one point between proven and broken, with all stages of the engine.
 
-    Where a radius in between is neither, on either side of it as far as that goes.
+    If a radius in between is undecided, the search continues on both sides of it.
     """
     point, low, high = part
     deadline = deadline.within(_BALL_PATIENCE if unit.ball else _PATIENCE)
@@ -290,7 +290,7 @@ def _bisected(
 
 
 def _far(network: Network) -> float:
-    """A radius beyond which no counter-model is looked for."""
+    """The largest radius at which the search looks for a counter-model."""
     return _FAR * max(
         1.0, *(float(np.abs(part).max()) for part in (*network.weights, *network.biases))
     )
@@ -309,7 +309,7 @@ def _rays(engine: Engine, target: int, tol: float, deadline: Deadline, points: F
 class _Rays:
     """Radii of some points under the box of radius 1 and its multiples, all rivals together.
 
-    `lower` is proven, at `upper` some network in Δ breaks a margin.
+    `lower` is proven; at `upper` some network in Δ breaks a margin.
     """
 
     def __init__(
@@ -335,7 +335,7 @@ class _Rays:
         self.sides = np.zeros((n, sum(engine.network.hidden)))
 
     def bracket(self) -> None:
-        """Larger radii, from 0 on, until a counter-model is met; where none is, what can be proven far out."""
+        """Enlarge the radii from 0 until a counter-model is met; if none is, prove the largest radius."""
         rows, radius, far = np.arange(self.size.size), 0.0, _far(self.engine.network)
         while rows.size and radius <= far and not self.deadline.over:
             rows = rows[~self._broken_at(rows, np.full(rows.size, radius))]
@@ -343,7 +343,7 @@ class _Rays:
         self._prove(rows, np.full(rows.size, radius))
 
     def follow(self) -> None:
-        """Bring each counter-model down to where it stops breaking, until attacks meet none just below."""
+        """Shrink the radius of each counter-model to where it stops breaking, until attacks find none just below."""
         rows = _open(self.lower, self.upper, self.tol)
         for _ in range(_ROUNDS):
             if not rows.size:
@@ -352,7 +352,7 @@ class _Rays:
             rows = rows[self._broken_at(rows, np.maximum(self.upper[rows] - 0.25 * self.tol, 0.0))]
 
     def prove(self) -> None:
-        """Prove just below `upper`, and follow what a proof meets instead."""
+        """Prove just below `upper`; if the proof meets a counter-model, follow it."""
         rows = _open(self.lower, self.upper, self.tol)
         for step in range(2 * _ROUNDS):
             # Where it was broken again and again, further below, and in the end by halves.
@@ -369,15 +369,15 @@ class _Rays:
             rows = np.intersect1d(rows[proven | broken], _open(self.lower, self.upper, self.tol))
 
     def _at(self, k: int, radius: Floats) -> Layers:
-        """The layers at each row's radius; that of a lone row is a number."""
+        """The layers at each row's radius; the radius of a single row is a number."""
         return self.layers[k].scaled(float(radius[0]) if radius.size == 1 else radius[:, None])
 
     def _error(self, rows: Ints, radius: Floats) -> Floats:
-        """What rounding may do to a margin at each row's radius."""
+        """A bound of the rounding error of a margin at each row's radius."""
         return np.asarray(forward_error(self.still + self.more * radius, self.size[rows]))
 
     def _on_sides(self, rows: Ints, radius: Floats) -> Floats:
-        """The margin over each row's rival on the sides that broke it, at another radius, (n,)."""
+        """The margin over each row's rival at another radius, on the sides that broke the row, (n,)."""
         margins, rivals = np.empty(rows.size), self.rival[rows]
         for k in np.unique(rivals):
             part = np.flatnonzero(rivals == k)
@@ -388,7 +388,7 @@ class _Rays:
         return margins
 
     def _broken_at(self, rows: Ints, radius: Floats) -> Bools:
-        """Whether best responses break a row at this radius, which then is its `upper`."""
+        """Whether best responses break a row at this radius; it then becomes `upper`."""
         broken = np.zeros(rows.size, dtype=bool)
         for k in range(len(self.layers)):
             for part in cut(np.flatnonzero(~broken), self.engine.chunk):
@@ -403,7 +403,7 @@ class _Rays:
         self.upper[rows], self.rival[rows], self.sides[rows] = radius, k, chosen
 
     def _shrink(self, rows: Ints) -> None:
-        """Bring `upper` down to where the counter-model on its sides stops breaking: false position (Illinois)."""
+        """Lower `upper` to where the counter-model on its sides stops breaking, by false position (Illinois)."""
         low, high = self.lower[rows], self.upper[rows]
         at_low, at_high = self._on_sides(rows, low), self._on_sides(rows, high)
         # Of larger radii, and with that no less than of those between.
@@ -428,7 +428,7 @@ class _Rays:
         self.upper[rows] = np.minimum(self.upper[rows], high)
 
     def _prove(self, rows: Ints, radius: Floats) -> None:
-        """Prove all margins at each row's radius; where a counter-model is met instead, that is its `upper`."""
+        """Prove all margins at each row's radius; if a counter-model is met, the radius becomes `upper`."""
         proven = np.ones(rows.size, dtype=bool)
         for k in range(len(self.layers)):
             for part in cut(np.flatnonzero(proven), self.engine.group):

@@ -1,19 +1,19 @@
-"""Linear bounds with the best multipliers, and branch and bound on the neurons they are unsure of; many rows at a time.
+"""Linear bounds with the best multipliers, and branch and bound on the neurons that stay open; many rows at a time.
 
-Walking backwards (see `bounds.layers`), a neuron's function c z + d z⁺ is bounded by  l L + u U + k,  on one side each:
+The walk back (see `bounds.layers`) bounds a neuron's function c z + d z⁺ by  l L + u U + k,  on one side each:
 
     d > 0                l = share d                 share in [0, 1]: z⁺ >= share L
     d < 0                u = share slope d           share >= 1; slope of the chord above z⁺ on the range of U
     d < 0, U <= 0        u = -share d                share >= 0: a multiple of U that helps
-    identity             c + the same, on L where that is positive and on U where it is not
+    identity             c + the same, on L if the sum is positive, else on U
 
-In the last hidden layer no d ever changes its sign; neurons before it have one share for either sign.
+In the last hidden layer d keeps its sign; neurons before it have one share for either sign.
 A branch says that U (of an identity neuron: z) is >= 0, where the chord is U itself, or <= 0, where z⁺ is 0. k is the
 least of  c z + d z⁺ - l L - u U  on the range, so any shares are sound. The bound is concave in each layer's shares; a
 few steps of projected ascent with Polyak's length come near the linear program's optimum, and the neuron whose better
 branch promises most is split next.
 
-What proves a row is the set of its closed branches, each with its multipliers: `verify.exact` writes them down.
+The proof of a row is the set of its closed branches, each with its multipliers; `verify.exact` writes it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WITNESS_SAFETY = 8.0
 
 @dataclass(frozen=True)
 class Ranges(RowBatch):
-    """Layers, their start, and a range for every later neuron, layers side by side (n, N): of U; of z without ReLU."""
+    """Layers, their start, and for every later neuron a range of U (of z without a ReLU), (n, N)."""
 
     layers: Layers
     start: Box
@@ -60,7 +60,7 @@ class Ranges(RowBatch):
 
     @classmethod
     def of(cls, layers: Layers, start: Box) -> Ranges:
-        """Ranges layer by layer: over the box of the values before; from the third hidden layer on by walks back."""
+        """Ranges layer by layer, over the box of the values before; from the third hidden layer on by walks back."""
         xp = array_namespace(start.low)
         low, high = activated(start.low, layers.relus[0]), activated(start.high, layers.relus[0])
         # Of all values' sizes together.
@@ -93,7 +93,7 @@ class Ranges(RowBatch):
         return replace(ranges, error=slack(layers.terms, size, 1.0 + bulk)[:, 0])
 
     def relaxed(self) -> tuple[Case, Array]:
-        """What walks back need of it, and the shares to begin with: where d > 0 the chord's slope, elsewhere 1."""
+        """The case for walks back, and the first shares: the slope of the chord where d > 0, else 1."""
         xp, before = array_namespace(self.top), self.layers.before
         slope, intercept = chords(self.bottom, self.top)
         first, last = slope[:, :before], slope[:, before:]
@@ -109,7 +109,7 @@ class Ranges(RowBatch):
 def _walked(ranges: Ranges, i: int, lower: Array, upper: Array) -> Array:
     """Lower bounds (n, m) of the rows  lower L + upper U  of layer i, with chords on both sides.
 
-    They lack what rounding may do if no later neuron has a multiplier.
+    They contain no allowance for rounding if no later neuron has a multiplier.
     """
     xp = array_namespace(lower)
     slope, intercept = (part[:, None, :] for part in chords(ranges.bottom, ranges.top))
@@ -126,10 +126,11 @@ def _walked(ranges: Ranges, i: int, lower: Array, upper: Array) -> Array:
 
 @dataclass(frozen=True)
 class Case(RowBatch):
-    """What a walk back needs of a row or a branch: where it ends, the line above z⁺ of each later neuron, rounding.
+    """The data of a row or a branch for a walk back: its end, the line above z⁺ of each later neuron, rounding.
 
-    Slope and intercept are (n, N); a neuron that a branch says to be below 0 has slope -1. In the last hidden layer
-    where d is positive the line is L itself.
+    Slope and intercept are (n, N). A neuron below 0 by a decision of the branch has slope -1. In the last hidden
+    layer
+        the line is L itself where d is positive.
     """
 
     layers: Layers
@@ -142,9 +143,9 @@ class Case(RowBatch):
 
 @dataclass(frozen=True)
 class Walk(RowBatch):
-    """A walk back: its bound, the shares that it took and what it met, (n, N) each.
+    """A walk back: its bound, its shares, and the values that it met, (n, N) each.
 
-    Behind the shares stand those for d <= 0 of the neurons before the last hidden layer.
+    The last columns of the shares are those for d <= 0 of the neurons before the last hidden layer.
     """
 
     bound: Array
@@ -164,13 +165,13 @@ class Walk(RowBatch):
 
     @property
     def multipliers(self) -> tuple[Array, Array]:
-        """Those of L and those of U."""
+        """The multipliers of L and of U."""
         lower = array_namespace(self.total).where(self.low, self.total, 0.0)
         return lower, self.total - lower
 
 
 def walk_back(case: Case, shares: Array) -> Walk:
-    """The margin pulled back to the start; its bound is without an allowance for rounding."""
+    """Pull the margin back to the start; the bound contains no allowance for rounding."""
     layers, xp, width = case.layers, array_namespace(shares), case.slope.shape[1]
 
     def weighed(span: slice, d: Array) -> tuple[Array, Array]:
@@ -188,10 +189,10 @@ def walk_back(case: Case, shares: Array) -> Walk:
 
 
 def proven(ranges: Ranges, lower: Array, upper: Array) -> Array:
-    """The bound (n,) that given multipliers of L and U of the later neurons prove, rounding taken off.
+    """The bound (n,) that multipliers of L and U of the later neurons prove, less rounding.
 
-    After a ReLU what is left of a neuron,  d z⁺ - l L - u U  with l >= 0, is least where L = z, at z = U or 0: it is
-    -(l + u) U + min(d, l) U⁺. Without one both L and U stand for z itself.
+    After a ReLU the rest of a neuron,  d z⁺ - l L - u U  with l >= 0, is least where L = z, at z = U or 0: it is
+        -(l + u) U + min(d, l) U⁺. Without a ReLU both L and U are z itself.
     """
     xp = array_namespace(lower)
     c, d, constant = ranges.layers.wanted
@@ -210,7 +211,7 @@ def proven(ranges: Ranges, lower: Array, upper: Array) -> Array:
 
 
 def _seen(case: Case, walk: Walk) -> Array:
-    """L or U of every later neuron (of one without a ReLU z), on its side, where the bound is met, (n, N)."""
+    """L or U of every later neuron (z without a ReLU) on its side, where the bound is attained, (n, N)."""
     xp, layers, width = array_namespace(walk.corner), case.layers, case.slope.shape[1]
 
     def handed(i: int, span: slice, z: Array) -> tuple[Array, Array | None]:
@@ -223,7 +224,7 @@ def _seen(case: Case, walk: Walk) -> Array:
 
 
 def raised(case: Case, walk: Walk, cutoff: Array) -> Array | None:
-    """The shares of a step upwards from a walk, towards a bound above `cutoff`; None where no share has a say."""
+    """The shares after a step upwards, towards a bound above `cutoff`; None if no share changes the bound."""
     xp, z = array_namespace(walk.bound), _seen(case, walk)
     line, rising = case.slope * z + case.intercept, walk.d > 0.0
     slope, chord, before = walk.d * line, case.slope, case.layers.before
@@ -252,9 +253,9 @@ def raised(case: Case, walk: Walk, cutoff: Array) -> Array | None:
 
 
 def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
-    """From a walk's corner towards its bound, later neurons on its sides; the first values of the least margin met.
+    """Descend from a walk's corner towards its bound, later neurons on its sides; return the best first values.
 
-    A least value inside the box is met near it, never at a corner.
+    A minimum inside the box is near the bound, never at a corner.
     """
     xp, values = array_namespace(walk.corner), walk.corner
     best, met = values, xp.inf + 0.0 * walk.bound
@@ -273,7 +274,7 @@ def descend(layers: Layers, start: Box, walk: Walk, steps: int) -> Array:
 
 @dataclass(frozen=True)
 class Leaves:
-    """Closed branches: their rows, what was decided of each later neuron, and the multipliers of L and U."""
+    """Closed branches: their rows, the decision for each later neuron, and the multipliers of L and U."""
 
     row: Ints
     decided: Values
@@ -283,7 +284,7 @@ class Leaves:
 
 @dataclass(frozen=True)
 class Branches(RowBatch):
-    """Branches in waiting: rows, what was decided, shares, the neurons to split next, -1 for none, and bounds."""
+    """Open branches: rows, decisions, shares, the next neurons to split (-1 for none), and bounds."""
 
     row: Ints
     decided: Array
@@ -292,7 +293,7 @@ class Branches(RowBatch):
     bound: Floats
 
     def joined(self, other: Branches) -> Branches:
-        """Both together."""
+        """The branches of both."""
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return Branches(*(array_namespace(ours).concat([ours, theirs]) for ours, theirs in pairs))
 
@@ -300,22 +301,22 @@ class Branches(RowBatch):
 class Search:
     """Branch and bound on one margin of some rows: until each row's bound exceeds its cutoff or its margin meets it.
 
-    For each row the least margin lies in [lower, upper]; `open` says where the search gave up.
+    For each row the least margin is in [lower, upper]; `open` marks the rows without a result.
 
     Parameters
     ----------
     layers, points
         The rows' layers, and the rows.
     upper
-        A margin known to be reached in each row.
+        An attained margin of each row.
     error
-        What rounding may do to a reached margin, (n,).
+        A bound of the rounding error of an attained margin, (n,).
     gap
-        None: the cutoff is 0, and a margin clearly below 0 ends a row. Otherwise the cutoff is `upper - gap`.
+        None sets the cutoff to 0, and a margin clearly below 0 ends a row. Otherwise the cutoff is ``upper - gap``.
     keep
         Whether to keep the closed branches, in `leaves`.
     fine
-        Whether margins are known to come near 0, so that good multipliers and counter-models pay.
+        Whether margins are near 0, so that good multipliers and counter-models are worth their time.
     """
 
     def __init__(
@@ -347,12 +348,12 @@ class Search:
         self.stack: list[Branches] = []
 
     def run(self, max_nodes: int, deadline: Deadline) -> None:
-        """From the root to the end."""
+        """Search from the root to the end."""
         self.root_bounds()
         self.branch(max_nodes, deadline)
 
     def root_bounds(self) -> None:
-        """The linear bounds, nothing decided; what they leave open waits for `branch`."""
+        """Compute the linear bounds without decisions; open rows wait for `branch`."""
         xp, rows = array_namespace(self.root.top), np.arange(len(self.done))
         decided = xp.zeros_like(self.root.top, dtype=xp.int8)
         branches = Branches(rows, decided, self.shares, rows[:, None], self.root_bound)
@@ -361,7 +362,7 @@ class Search:
         self.stack = [branches] if branches.row.size else []
 
     def branch(self, max_nodes: int, deadline: Deadline) -> None:
-        """Search to the end, or as far as the budget goes; open rows keep the bound of their root."""
+        """Search to the end, or until the budget is used; open rows keep the bound of their root."""
         stack = self.stack
         batch = _BATCH if isinstance(self.root.top, np.ndarray) else _DEVICE_BATCH
         while stack:
@@ -393,13 +394,13 @@ class Search:
         return ~waiting & ~self.done
 
     def sides(self, rows: Ints) -> Floats:
-        """Each hidden neuron's side where `upper` was met."""
+        """The side of each hidden neuron where `upper` was attained."""
         points = take_rows(self.points, rows)
         corner, later = beside(points, self.corner[rows]), beside(points, self.later[rows])
         return to_numpy(sides(self.root.layers.take(rows), points, corner, later))
 
     def _bounded(self, branches: Branches, steps: int, *, root: bool = False) -> Branches:
-        """Bound the branches; close those above their cutoff, record the margins met, return the rest."""
+        """Bound the branches, close all above their cutoff, record the margins met, and return the rest."""
         xp, case = array_namespace(branches.decided), self.case
         if not root:
             # The lines of each branch's row, but for chords that it has decided: a program may also split where the
@@ -438,7 +439,7 @@ class Search:
         return replace(branches, shares=walk.shares, neuron=self._best(score, missing))
 
     def _shut(self, branches: Branches, case: Case, walk: Walk) -> tuple[Branches, Ints]:
-        """Close the branches above their cutoff; all with their bounds, and which are open, of rows not done."""
+        """Close the branches above their cutoff; return all with their bounds, and a flag for the open ones."""
         # Where the ranges of a branch contradict each other, it is empty, and whatever is claimed of it holds.
         xp, rows = array_namespace(walk.total), branches.row
         error = case.error + xp.vecdot(xp.abs(walk.total), case.unit_error)
@@ -453,7 +454,7 @@ class Search:
         return branches, np.flatnonzero(stays)
 
     def _best(self, score: Array, missing: Array) -> Ints:
-        """The neurons to split next, best first: as many as their promises say it takes for what is missing."""
+        """The next neurons to split, best first: as many as the missing part of the bound is estimated to need."""
         xp, more = array_namespace(score), True
         best = np.full((score.shape[0], _AT_ONCE), -1)
         places = beside(score, np.arange(score.shape[1])[None, :])
@@ -469,7 +470,7 @@ class Search:
         return best
 
     def _still_open(self, branches: Branches) -> Bools:
-        """Which branches are of rows that are not done, less those above a cutoff that has come down since."""
+        """The branches of open rows, without branches above a cutoff that has fallen since."""
         above = branches.bound > self._cutoff(branches.row)
         np.minimum.at(self.lower, branches.row[above], branches.bound[above])
         return ~above & ~self.done[branches.row]
@@ -482,7 +483,7 @@ class Search:
         return np.where(self.broken[rows], _DEEPER * self.upper[rows], 0.0)
 
     def _meet(self, rows: Ints, reached: Floats, corner: Array, low: Array) -> None:
-        """Record networks with a smaller margin than was known, the best last so that it stays."""
+        """Record networks with a smaller margin than known, the best last, so that it stays."""
         margin = reached + self.error[rows]
         better = np.flatnonzero(margin < self.upper[rows])
         if not better.size:
@@ -498,7 +499,7 @@ class Search:
             self.done |= self.broken
 
     def _children(self, branches: Branches) -> Branches:
-        """The branches of each: two for each neuron to be split."""
+        """The children of each branch: two for each neuron to split."""
         xp, split = array_namespace(branches.decided), (branches.neuron >= 0).sum(axis=1)
         # One after the other in a binary number: which side each of its neurons is on.
         which = np.repeat(np.arange(split.size), 1 << split)
@@ -515,7 +516,7 @@ class Search:
         return replace(children, decided=children.decided + new, shares=shares)
 
     def _unstuck(self, branches: Branches) -> Branches:
-        """Better multipliers for branches without a neuron that promises anything; then, as a program says."""
+        """Improve the multipliers of branches without a promising neuron; then use a linear program."""
         for steps in _LAST_STEPS:
             branches = self._bounded(branches, steps) if branches.row.size else branches
             branches = branches.take(np.flatnonzero(self._still_open(branches)))
@@ -526,9 +527,9 @@ class Search:
         return replace(branches, neuron=neuron).take(np.flatnonzero(neuron[:, 0] >= 0))
 
     def _by_program(self, branch: Branches) -> int:
-        """Close one branch by its linear program, or meet its margin; the neuron to split, -1 if there is nothing left.
+        """Close one branch by its linear program, or attain its margin; return the neuron to split, or -1 for none.
 
-        With every line decided, few steps need not come near enough to the best multipliers.
+        Even with every line decided, a few steps may stay too far from the best multipliers.
         """
         ranges, decided = self.root.take(branch.row).on(to_numpy), to_numpy(branch.decided)
         xp, layers, start = array_namespace(decided), ranges.layers, ranges.start
@@ -566,10 +567,10 @@ class Search:
 
 
 def _popped(stack: list[Branches], batch: int) -> Branches:
-    """About as many branches from the top as are bounded together.
+    """Take from the top about as many branches as are bounded together.
 
-    Which of its branches come next depends on nothing but a row's own, so that its bounds do not depend on other rows:
-    all of a piece, or where those are too many the last of them; what is left waits until these are done with.
+    The next branches of a row depend only on its own branches, so its bounds do not depend on other rows. All
+    branches of a piece are taken, or the last ones if they are too many; the rest waits until these are done.
     """
     branches = stack.pop()
     while (

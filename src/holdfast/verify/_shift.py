@@ -1,4 +1,4 @@
-"""Who decides under a shift of the margin: below today's, or below the mean of some models."""
+"""Decider for a shift of the margin: below today's, or below the mean of some models."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Shift(ClosedForm):
-    """Margins may fall by so much: below today's, or below the mean of some models.
+    """Decider for margins that may fall by at most `changes.size`: below today's, or below the mean of some models.
 
-    Of a model in the set nothing is known but its margin at the point, so one that has its least margin over any rival
-    is in it too: at a margin of exactly 0 the target is kept only if it wins every tie.
+    A model is in the set if its margin at the point is large enough, so its least margin may be over any rival. At a
+        margin of exactly 0 the target is therefore kept only if it wins every tie.
     """
 
     def __init__(self, model: Model, changes: PlausibleShift | EnsembleShift) -> None:
@@ -38,20 +38,21 @@ class Shift(ClosedForm):
         if isinstance(changes, EnsembleShift):
             if not changes.models:
                 raise InvalidInputError(
-                    "models: expected the retrained models, got only their names from a file"
+                    "models: a file records only the names of the retrained models; pass the models themselves, "
+                    "EnsembleShift(models, margin)"
                 )
             models = (load_model(one, model.threshold) for one in changes.models)
             self.center = [Margins(_beside(model, one)) for one in models]
 
     def worst(self, points: Floats, target: int) -> Pair:
-        """The margin less the shift; no more than today's."""
+        """The margin less the shift, at most today's margin."""
         ends = [_ends(self.center, points, target, self.changes.size)]
         if self.center != [self.today]:
             ends.append(_ends([self.today], points, target, 0.0))
         return np.min([low for low, _ in ends], axis=0), np.min([high for _, high in ends], axis=0)
 
     def _least(self, point: Floats, target: int) -> tuple[Fraction, bool]:
-        """The least margin that is allowed, exactly, and whether a tie with some rival is lost."""
+        """The least allowed margin, exactly, and whether a tie with some rival is lost."""
         each = [one.exactly(point, target) for one in self.center]
         least = min(
             sum((margin for margin, _ in rival), Fraction(0)) for rival in zip(*each, strict=True)
@@ -59,13 +60,13 @@ class Shift(ClosedForm):
         return least / len(each) - Fraction(self.changes.size), any(lost for _, lost in each[0])
 
     def holds(self, point: Floats, target: int) -> bool:
-        """The least margin that is allowed, and today's own; never where another order of sums may decide."""
+        """Whether the least allowed margin and today's are positive; False if the order of sums could decide."""
         if any(one.spare for one in (self.today, *self.center)):
             return False
         return accepted([self._least(point, target), *self.today.exactly(point, target)])
 
     def counter_model(self, point: Floats, target: int) -> Classifier | None:
-        """Today's model; today's with its scores lowered to the least that is allowed; or nothing but that margin."""
+        """Today's model, today's model with lowered scores, or a constant model with the least allowed margin."""
         least, _ = self._least(point, target)
         fall = min(
             min(margin for margin, _ in self.today.exactly(point, target)) - least,
@@ -89,12 +90,12 @@ class Shift(ClosedForm):
         return None
 
     def allows(self, other: Classifier, point: Floats, target: int) -> bool:
-        """Whether `other` is what today's model may become at this point: its margin is not too far below."""
+        """Whether `other` is in Δ at this point: its margin is at least the least allowed margin."""
         new = min(margin for margin, _ in Margins(other).exactly(point, target))
         return other == self.classifier or new >= self._least(point, target)[0]
 
     def radius(self, points: Floats, target: int) -> Pair:
-        """The margin itself; none where today's model rejects."""
+        """The margin itself; 0 if today's model rejects."""
         lower, upper = _ends(self.center, points, target, 0.0)
         if self.center != [self.today]:
             today = _ends([self.today], points, target, 0.0)
@@ -103,7 +104,7 @@ class Shift(ClosedForm):
         return np.maximum(lower, 0.0), upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:
-        """The same whatever the point: the model, or the sum of models, with its scores lowered; and today's."""
+        """The same networks for every point: the model, or the sum of models, with lowered scores; and today's."""
         if self.center == [self.today]:
             return [as_network(_moved(self._sum, target, -self.changes.size))]
         amount = float(np.nextafter(len(self.center) * self.changes.size, 0.0))
@@ -111,21 +112,21 @@ class Shift(ClosedForm):
 
     @cached_property
     def _sum(self) -> Network:
-        """The model, or one whose logits are the sums of the models'."""
+        """The model, or a network whose logits are the sums of the models' logits."""
         networks = [one.classifier for one in self.center if isinstance(one.classifier, Network)]
         if (
             len(networks) < len(self.center)
             or len({(len(net.hidden), net.activations) for net in networks}) > 1
         ):
             raise InvalidInputError(
-                "models: expected networks with the same number of layers, for a generator that computes with them, "
-                f"got {[one.classifier for one in self.center]}; RNCE takes any"
+                "models: this generator needs networks with equal numbers of layers, and these models differ; "
+                "use RNCE, which takes any models"
             )
         return networks[0] if len(networks) == 1 else _wide(networks)
 
 
 def _ends(models: list[Margins], points: Floats, target: int, shift: float) -> Pair:
-    """Bounds of the least of the mean margins, less the shift, (n,) each."""
+    """Bounds of the least mean margin, less the shift, (n,) each."""
     values, errors = zip(*(one.each(points, target) for one in models), strict=True)
     sizes = np.sum(np.abs(values), axis=0).max(axis=1)
     value = np.sum(values, axis=0).min(axis=1) / len(models) - shift
@@ -137,7 +138,7 @@ def _ends(models: list[Margins], points: Floats, target: int, shift: float) -> P
 
 
 def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.0) -> Classifier:
-    """The model with every margin of the target moved by `by`; with `scores` 0 that is all it has left."""
+    """The model with every margin of the target moved by `by`, after its scores are multiplied by `scores`."""
     signs = np.zeros(classifier.n_outputs)
     signs[0 if classifier.n_outputs == 1 else target] = (
         1.0 if classifier.n_outputs > 1 or target == 1 else -1.0
@@ -152,25 +153,25 @@ def _moved(classifier: Classifier, target: int, by: float, *, scores: float = 1.
 
 
 def _beside(today: Model, one: Model) -> Classifier:
-    """A model as a classifier of what today's reads; raises where it is none."""
+    """A model as a classifier of the same input as today's; raises if it reads another input."""
     ours = today.classifier
     theirs = one.classifier
     if theirs.classes.astype(str).tolist() != ours.classes.astype(str).tolist():
         raise InvalidInputError(
-            f"models: expected the classes {ours.classes.tolist()}, got {theirs.classes.tolist()}"
+            f"models: expected today's classes {ours.classes.tolist()}, got {theirs.classes.tolist()}"
         )
     alike = one.preprocess is None or same_preprocessing(today, one)
     if not (isinstance(ours, Network) and isinstance(theirs, Network) and alike):
         return one.beside(today)
     if theirs.n_features != ours.n_features:
         raise InvalidInputError(
-            f"models: expected models of {ours.n_features} variables, got {theirs.n_features}"
+            f"models: expected models of {ours.n_features} variables like today's, got {theirs.n_features}"
         )
     return theirs
 
 
 def _wide(networks: list[Network]) -> Network:
-    """One network whose logits are the sums of theirs, exactly: all layers side by side, then an adding one."""
+    """One network whose logits are exactly the sums of theirs: all layers side by side, then a layer that adds."""
     first = networks[0]
     k = first.n_outputs
     weights = [np.vstack([net.weights[0] for net in networks])]

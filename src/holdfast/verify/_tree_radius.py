@@ -1,10 +1,11 @@
-"""How far the radii of trees may grow, for many rows at once, each with a factor f of its own.
+"""The largest factor f by which the radii of trees may grow, for many rows at once.
 
     worst margin of a row at f  =  sum over trees of the least  value - f·radius  among the leaves that are open at f
 
-A leaf opens where the last of the thresholds on the way to it can let the row pass: at |x - threshold| / radius. So all
-that depends on f is known before it is sought, and brackets are halved without walking any tree again. Both ends are
-proven: what a library's sums may round is taken off, and openings are taken too early below, too late above.
+A leaf opens when the last threshold on its path can let the row pass, at f = |x - threshold| / radius. All openings
+are computed once, so brackets are halved without walking a tree again. Both ends are proven: the rounding of a
+library's sums is subtracted, and openings count slightly early for the lower end and slightly late for the upper
+end.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ _HAIR = 8.0 * 2.0**-53
 
 
 class Reached:
-    """Which leaves some rows may reach as the radii grow, and from which factor on.
+    """The leaves that rows may reach as the radii grow, and the factor at which each opens.
 
     Attributes
     ----------
     leaves
-        The leaves, (rows, leaves), or (1, leaves) where they are all of them for every row.
+        The leaves, (rows, leaves), or (1, leaves) if every row has all of them.
     starts
-        Where each tree begins among them.
+        The place among them where each tree begins.
     opens
-        (rows, leaves): the factor from which on the row can reach the leaf; None where each tree has one leaf.
+        (rows, leaves): the least factor at which the row can reach the leaf; None if each tree has one leaf.
     """
 
     def __init__(self, trees: TreeEnsemble, unit: TreeChanges, X: Floats) -> None:
@@ -47,7 +48,7 @@ class Reached:
 
 
 class Moving:
-    """One rival of some rows: for each row and leaf what it adds, how far that may move, and how large it is."""
+    """One rival of some rows: for each row and leaf its value, the radius of the value, and its absolute size."""
 
     def __init__(self, reached: Reached, weights: Floats, constant: float, lost: float) -> None:
         self.reached, self.forest = reached, reached.trees.forest
@@ -71,7 +72,7 @@ class Moving:
         self.less, self.more = np.float64(shift * lost), shift * sizes.sum()
 
     def ends(self) -> Pair:
-        """The factor below which each row holds, and one at which it is broken; negative where it is broken at 0."""
+        """The factor below which each row is robust, and one at which it is broken; negative if it is broken at 0."""
         none, all_ = np.zeros(self.reached.rows), np.full(self.reached.rows, np.inf)
         proven = self._turn(lambda f: self.margin(f, -1.0) > 0.0)[0]
         lower = np.where(self.margin(all_, -1.0) > 0.0, np.inf, proven)
@@ -79,9 +80,9 @@ class Moving:
         return lower, np.where(self.margin(none, 1.0) < 0.0, -1.0, upper)
 
     def _turn(self, yes: Callable[[Floats], Bools]) -> Pair:
-        """For each row the last factor found with a yes, or 0, and the first with a no, or infinity.
+        """For each row the largest factor found with True (else 0), and the least with False (else infinity).
 
-        A bracket begins with two ends that nobody has asked about; what it ends with has been, or is one of them still.
+        The two ends of the first bracket are not evaluated; every later end is.
         """
         low, high = np.full(self.reached.rows, _LEAST), np.full(self.reached.rows, _MOST)
         for _ in range(_HALVINGS):
@@ -92,7 +93,7 @@ class Moving:
         return np.where(low > _LEAST, low, 0.0), np.where(high < _MOST, high, np.inf)
 
     def margin(self, factor: Floats, side: float) -> Floats:
-        """The worst margin of each row at a factor of its own, from below (side -1) or from above (side 1)."""
+        """A lower (side -1) or upper (side 1) bound of the worst margin of each row at its own factor."""
         f, opens, starts = factor[:, None], self.reached.opens, self.reached.starts
         with np.errstate(invalid="ignore", over="ignore"):
             moved, less, more = (
@@ -120,7 +121,7 @@ class Moving:
 
 
 def openings(forest: Forest, X: Floats, radii: Floats) -> Floats:
-    """The factor of `radii` from which on each row can reach each node, (rows, nodes); infinite where it never can."""
+    """The least factor of `radii` at which each row can reach each node, (rows, nodes); infinite if never."""
     seen = forest.seen(X)
     value = seen[:, np.maximum(forest.feature, 0)]
     left, right = _sides(forest, value, radii)
@@ -133,7 +134,7 @@ def openings(forest: Forest, X: Floats, radii: Floats) -> Floats:
 
 
 def _sides(forest: Forest, value: Floats, radii: Floats) -> Pair:
-    """The factors from which on each node can send each row left, and right."""
+    """The least factors at which each node can send each row left, and right."""
     goes = forest.sides(slice(None), value, forest.cut, forest.cut)
     moves = forest.numeric & (radii > 0.0) & np.isfinite(forest.threshold) & ~np.isnan(value)
     ends = []
@@ -145,7 +146,7 @@ def _sides(forest: Forest, value: Floats, radii: Floats) -> Pair:
 
 
 def _needed(forest: Forest, value: Floats) -> Pair:
-    """The least threshold that the library can hold and that sends a value left, the greatest that sends it right."""
+    """The least representable threshold that sends a value left, and the greatest that sends it right."""
     with np.errstate(over="ignore"):
         read: Any = value.astype(np.float32) if forest.compare.startswith("float32") else value
         held: Any = read.astype(np.float32 if forest.single else np.float64)

@@ -1,7 +1,7 @@
-"""Who decides about trees whose leaves and thresholds may move, of which some may go and others come.
+"""Decider for trees whose leaves and thresholds may move, and whose trees may be removed and added.
 
 For each rival the margin is a sum over trees,  sum_t w·leaf_t(x) / divisor + constant;  every tree takes its own worst
-leaf among those that the row may reach. What the library's own sums may round is taken off.
+leaf among the reachable ones. The rounding of the library's own sums is subtracted.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _HELD = 2**20
 
 @dataclass(frozen=True)
 class Rivals:
-    """The margins over them are  weights · sums + constants; added trees take `lost` times the shift off each.
+    """The margins over the rivals are  weights · sums + constants; added trees subtract `lost` times the shift.
 
-    Of forests the shift is one of probabilities: where two are compared, one may fall and the other rise.
+    For forests the shift is one of probabilities: of two compared classes one may fall and the other rise.
     """
 
     weights: Floats
@@ -43,12 +43,12 @@ class Rivals:
 
 
 def rivals(trees: TreeEnsemble, target: int) -> Rivals:
-    """The margins that have to stay above 0, in the trees' own sums."""
+    """The margins that must stay above 0, in the trees' own sums."""
     votes, k = trees.score, trees.forest.n_outputs
     if len(trees.labels) > 2:
         if votes.shares and votes.off:
             raise InvalidInputError(
-                "threshold: expected none for a forest of several classes whose leaves may move, got some"
+                "threshold: a forest of several classes under TreeChanges takes no threshold; leave threshold= out"
             )
         off, units = np.array(votes.off or np.zeros(k)), np.eye(k)
         return Rivals(
@@ -61,7 +61,8 @@ def rivals(trees: TreeEnsemble, target: int) -> Rivals:
     if votes.shares:
         if votes.off:
             raise InvalidInputError(
-                "model: expected a forest without calibration where its leaves may move, got a calibrated one"
+                "model: TreeChanges needs a forest without calibration, got a calibrated one; pass the forest "
+                "itself, or use PlausibleShift"
             )
         if votes.bar is None:
             weights, lost = [[-1.0, 1.0]], 2.0
@@ -83,11 +84,11 @@ class MovingTrees(ClosedForm):
         trees = model.classifier
         if not isinstance(trees, TreeEnsemble):
             why = f": {trees.why}" if isinstance(trees, Scored) else ""
-            raise InvalidInputError(f"TreeChanges: expected trees, got {trees!r}{why}")
+            raise InvalidInputError(f"TreeChanges: expected trees, got {type(trees).__name__}{why}")
         if changes.dropped and trees.forest.divisor != 1.0 and (trees.score.bar or trees.score.off):
             # The mean of fewer trees is another mean: only its sign at one half stays a sum's.
             raise InvalidInputError(
-                "dropped: expected 0 for the mean of trees at a threshold of its own, got "
+                "dropped: expected 0 for a mean of trees with its own threshold, got "
                 f"{changes.dropped}"
             )
         self.classifier, self.changes, self.forest = trees, changes, trees.forest
@@ -99,13 +100,13 @@ class MovingTrees(ClosedForm):
         reach = np.abs(self.forest.values) + self.radii[:, None]
         if not max(reach.max(initial=0.0), self.shift * self.forest.divisor) < 1e300:
             raise InvalidInputError(
-                f"leaves: expected radii whose sums stay within floating point, got {changes!r}"
+                "leaves: the sums of these radii overflow floating point; use smaller radii in TreeChanges"
             )
         # At most so large are the terms of each sum together, whatever the row.
         self.most = self.forest.sizes(reach) + self.shift * self.forest.divisor
 
     def worst(self, points: Floats, target: int) -> Pair:
-        """The sum of the least that each tree adds, less what is dropped and shifted."""
+        """The sum of the least value of each tree, less dropped trees and the shift."""
         X = self._read(points)
         over = rivals(self.classifier, target)
         sums = self._sums(X, over)
@@ -117,19 +118,19 @@ class MovingTrees(ClosedForm):
         return self._as_logits(lower), self._as_logits(upper)
 
     def _read(self, points: Floats) -> Floats:
-        """What the trees read at points."""
+        """The values that the trees read at points."""
         if self.classifier.predict_labels is not None and not self.classifier.tally.agreed:
             # Held against the model's own predictions, once.
             self.classifier.logits(points[:CHECKED])
         return self.classifier.matrix(points)
 
     def ranges(self, points: Floats) -> tuple[Floats, Floats, Floats]:
-        """Bounds of each logit from below and from above, and how much of them is rounding, (n, logits) each."""
+        """Lower and upper bounds of each logit, and the part of them that is rounding, (n, logits) each."""
         votes, forest = self.classifier.score, self.forest
         if votes.shares or (self.changes.dropped and forest.divisor != 1.0):
             raise InvalidInputError(
-                "model: expected trees whose logits are sums of leaves, got a forest, whose logits are logarithms, or "
-                "a mean of which trees are dropped"
+                "model: output_bounds needs trees whose logits are sums of leaves; a forest, or a mean of trees with "
+                "dropped > 0, has no such logits"
             )
         X, units = self.classifier.matrix(points), np.eye(forest.n_outputs)
         off = np.array(votes.off or np.zeros(forest.n_outputs))
@@ -144,7 +145,7 @@ class MovingTrees(ClosedForm):
         return (sums - spare - band).min(axis=1), (sums + 2.0 * spare + band).min(axis=1)
 
     def _sizes(self, X: Floats) -> Floats:
-        """At most so large are the terms of each sum together, at each row, (rows, outputs)."""
+        """An upper bound of the sum of absolute terms of each sum, at each row, (rows, outputs)."""
         forest = self.forest
         sizes = np.tile(np.abs(forest.base) + self.shift * forest.divisor, (len(X), 1))
         reach = np.abs(forest.values) + self.radii[:, None]
@@ -157,14 +158,14 @@ class MovingTrees(ClosedForm):
         return sizes * (1.0 + 2.0**-40)
 
     def _spare(self, sizes: Floats, over: Rivals) -> Floats:
-        """How far a library's margins may be from the sums of its leaves, and ours, in float64, from the true ones."""
+        """A bound of the rounding of a library's margins, and of ours, against the exact sums of leaves."""
         forest, weights = self.forest, np.abs(over.weights).T
         ours = 2.0**-53 * (2 * forest.n_trees + 16)
         total = sizes @ weights / forest.divisor + np.abs(over.constants) + over.lost * self.shift
         return forest.sum_error(sizes) @ weights + ours * total
 
     def _sums(self, X: Floats, over: Rivals) -> Floats:
-        """The least that each margin may be, (rows, rivals)."""
+        """The least value of each margin, (rows, rivals)."""
         forest, sums = self.forest, np.empty((len(X), len(over.weights)))
         for weights, out in zip(over.weights, sums.T, strict=True):
             key = weights.tobytes()
@@ -177,7 +178,7 @@ class MovingTrees(ClosedForm):
         return sums + over.constants - over.lost * self.shift
 
     def _as_logits(self, margins: Floats) -> Floats:
-        """Differences of two probabilities as log-odds, to keep one scale; others as they are."""
+        """Turn differences of two probabilities into log-odds, to keep one scale; other margins stay."""
         votes = self.classifier.score
         if not votes.shares or len(self.classifier.labels) > 2 or votes.bar is not None:
             return margins
@@ -185,7 +186,7 @@ class MovingTrees(ClosedForm):
         return 2.0 * np.arctanh(inside)
 
     def holds(self, point: Floats, target: int) -> bool:
-        """The worst margin in fractions, less what a library's sums may round at this point."""
+        """Whether the worst margin in fractions, less the rounding of the library's sums, is positive."""
         x = self.classifier.matrix(point[None, :])[0]
         ways = self.forest.reachable(x, *self.cuts)
         reached = [way[-1] for tree in ways for way in tree]
@@ -205,7 +206,7 @@ class MovingTrees(ClosedForm):
         )
 
     def _exactly(self, ways: list[list[tuple[int, ...]]], weights: Floats) -> Fraction:
-        """The least that weights · sums may be, before anything comes beside it."""
+        """The least value of weights · sums, before constants and shifts are added."""
         leaves = [way[-1] for tree in ways for way in tree]
         factors = _fractions(self.forest.factors(weights)[leaves])
         worth = (factors * _fractions(self.forest.values[leaves])).sum(axis=1)
@@ -218,7 +219,7 @@ class MovingTrees(ClosedForm):
         return left / Fraction(self.forest.divisor)
 
     def _errors(self, x: Floats, over: Rivals) -> Floats:
-        """How far the library's sums may be from the true ones at a row, over what they may reach."""
+        """A bound of the rounding of the library's sums at a row, over all reachable leaves."""
         sizes = self._sizes(x[None, :])[0]
         error = self.forest.sum_error(sizes) @ np.abs(over.weights).T
         # The threshold is taken off in float64.
@@ -226,7 +227,7 @@ class MovingTrees(ClosedForm):
         return np.asarray(error + rounded + self.classifier.score.doubt)
 
     def counter_model(self, point: Floats, target: int) -> TreeEnsemble | None:
-        """Today's trees, or the worst ones for a rival, as the library can hold them."""
+        """Today's trees, or the worst trees for a rival, in the library's own precision."""
         over = rivals(self.classifier, target)
         worst = (self._worst(point, weights, int(over.lost)) for weights in over.weights)
         for other in itertools.chain([self.classifier], worst):
@@ -236,7 +237,7 @@ class MovingTrees(ClosedForm):
         return None
 
     def _sure(self, other: TreeEnsemble, point: Floats, target: int) -> bool:
-        """Probabilities of several classes, or at a threshold, may tie where margins do not, as in another order."""
+        """Whether the verdict is safe from ties: probabilities may tie where margins do not."""
         forest, band = other.forest, other.score.doubt
         if forest.ordered and _decides(other):
             return True
@@ -247,7 +248,7 @@ class MovingTrees(ClosedForm):
         return bool((over.weights @ sums + over.constants < allowed).any())
 
     def _worst(self, point: Floats, weights: Floats, lost: int) -> TreeEnsemble:
-        """Today's trees with all that may move at its worst for one rival, as the library can hold them."""
+        """Today's trees with every radius at its worst for one rival, in the library's own precision."""
         forest = self.forest
         ways = forest.reachable(self.classifier.matrix(point[None, :])[0], *self.cuts)
         values, threshold = forest.values, forest.threshold.copy()
@@ -272,7 +273,7 @@ class MovingTrees(ClosedForm):
         return self.classifier.with_forest(other)
 
     def radius(self, points: Floats, target: int) -> Pair:
-        """The factor up to which each point holds, the least over all rivals; each end is proven."""
+        """The largest factor for which each point is robust, the least over all rivals; both ends are proven."""
         X, over = self._read(points), rivals(self.classifier, target)
         lower, upper = np.full(len(X), np.inf), np.full(len(X), np.inf)
         unit = self.changes.resized(1.0)
@@ -285,18 +286,18 @@ class MovingTrees(ClosedForm):
         return lower, upper_end(upper)
 
     def critics(self, point: Floats, target: int) -> list[Network]:
-        """Trees are no network."""
+        """None: trees have no critics, which are networks."""
         return [as_network(self.classifier)]
 
 
 def _decides(trees: TreeEnsemble) -> bool:
-    """Whether our margins give the library's class to the last bit: its probability at a threshold is not known so."""
+    """Whether our margins give the library's class exactly; a rounded probability at a threshold may not."""
     votes = trees.score
     return not votes.doubt or (len(trees.labels) == 2 and not votes.off)
 
 
 def inward(wanted: Floats, today: Floats, radii: Floats, forest: Forest) -> Floats:
-    """Leaves as the library can hold them, rounded towards today's, never further from them than their radii."""
+    """Leaves in the library's precision, rounded towards today's, never further away than their radii."""
     if forest.single:
         near = wanted.astype(np.float32)
         back = np.nextafter(near, today.astype(np.float32))

@@ -1,4 +1,4 @@
-"""What the test answers: a verdict for each row, the bounds behind it, its proof, or a counter-model."""
+"""The result for each row: a verdict, its bounds, and its proof or counter-model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.verify._search import Leaves
 
 
 class Verdict(StrEnum):
-    """The three answers; they compare equal to their names, and `meaning` is a sentence for people."""
+    """The three verdicts: ROBUST, NOT_ROBUST and UNKNOWN. Each compares equal to its name."""
 
     ROBUST = "ROBUST"
     NOT_ROBUST = "NOT_ROBUST"
@@ -22,16 +22,16 @@ class Verdict(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """What the verdict says."""
+        """The meaning of the verdict as a sentence."""
         return {
-            Verdict.ROBUST: "every plausible model keeps the class",
-            Verdict.NOT_ROBUST: "a plausible model changes the class, and here it is",
+            Verdict.ROBUST: "every model in Δ keeps the class (proven)",
+            Verdict.NOT_ROBUST: "a model in Δ gives another class (a counter-model was found)",
             Verdict.UNKNOWN: "neither a proof nor a counter-model was found",
         }[self]
 
     @property
     def words(self) -> str:
-        """The verdict in two words, for tables and pictures."""
+        """The verdict in a few words, for tables and pictures."""
         return {
             Verdict.ROBUST: "provably survives",
             Verdict.NOT_ROBUST: "can be broken",
@@ -40,7 +40,7 @@ class Verdict(StrEnum):
 
 
 class Stage(IntEnum):
-    """Which step decided a row, from the cheapest on; `engine.TABLE` says what each of them does."""
+    """The stage that settled a row, from the cheapest on; `engine.TABLE` describes each stage."""
 
     NONE = 0
     FORWARD = 1
@@ -74,9 +74,10 @@ _KEPT = 2**28
 
 @dataclass
 class Outcome:
-    """The working table, one entry for each row, and what stands behind the verdicts.
+    """The working table with one entry for each row, and the evidence for the verdicts.
 
-    Sides or networks break a row, closed branches or trees prove it; a margin is named by its place among its class's.
+    Sides or networks break a row; closed branches or trees prove it. A margin is known by its place among its class's
+    margins.
     """
 
     verdict: Values
@@ -91,12 +92,12 @@ class Outcome:
 
     @classmethod
     def empty(cls, n: int) -> Outcome:
-        """Nothing known yet."""
+        """An outcome without any knowledge."""
         ends = np.full(n, -np.inf), np.full(n, np.inf)
         return cls(np.zeros(n, np.int8), *ends, np.zeros(n, np.int8))
 
     def mark(self, rows: Any, verdict: int, stage: Stage) -> None:
-        """Write down who decided some rows, and how."""
+        """Record the verdict and the stage of some rows."""
         self.verdict[rows] = verdict
         self.stage[rows] = stage
 
@@ -107,7 +108,7 @@ class Outcome:
             self.leaves.append((k, replace(leaves, row=rows[leaves.row])))
 
     def put(self, rows: Ints, part: Outcome) -> None:
-        """Take over what is known of some rows."""
+        """Take over the outcome of some rows."""
         self.verdict[rows] = part.verdict
         self.stage[rows] = part.stage
         self.lower[rows] = np.maximum(self.lower[rows], part.lower)
@@ -119,7 +120,7 @@ class Outcome:
             self.add_leaves(rows, k, leaves)
 
     def branches(self, row: int, k: int) -> list[Values]:
-        """The closed branches of a row, side by side: what was decided, the multipliers of L and of U."""
+        """The closed branches of a row: the decisions, the multipliers of L and of U."""
         found = [
             [part[leaves.row == row] for part in (leaves.decided, leaves.lower, leaves.upper)]
             for other, leaves in self.leaves
@@ -128,7 +129,7 @@ class Outcome:
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
     def to_frame(self, index: pd.Index, rows: slice = slice(None)) -> pd.DataFrame:
-        """The table for people, or some rows of it, whose index that is; words are categories, a byte a row."""
+        """The table for people, or the rows `rows` of it with this index; words are categories, one byte a row."""
         names, stages = pd.Index([verdict.name for verdict in VERDICTS]), pd.Index(STAGES)
         return pd.DataFrame(
             {
@@ -143,7 +144,7 @@ class Outcome:
 
 
 def spelled_out(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same table with verdicts and stages as text; pandas' own way to it takes ten times as long."""
+    """The same table with verdicts and stages as text; ten times as fast as pandas' own conversion."""
     words = {name: frame[name].array for name in ("verdict", "decided_by")}
     return frame.assign(
         **{

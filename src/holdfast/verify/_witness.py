@@ -1,8 +1,8 @@
-"""From an adversary's choices to a concrete counter-model inside Δ, to the last bit.
+"""Turn an adversary's choices into a counter-model that is exactly inside Δ.
 
-The adversary chose for each hidden neuron a side t in [-1, 1]: its parameters move by that share of their radii, down
-where t < 0 if what they multiply is positive, up if it is negative. Rounding goes towards today's parameters, so the
-result never leaves Δ.
+The adversary chooses for each hidden neuron a side t in [-1, 1]: its parameters move by that share of their radii.
+For t < 0 a parameter moves down if it multiplies a positive value, and up if it multiplies a negative one. Rounding
+goes towards today's parameters, so the result never leaves Δ.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def build_witness(
     x: Floats,
     sides: Floats,
 ) -> Network:
-    """The network whose hidden neurons sit on `sides` (layers side by side), and whose output row is at its worst.
+    """The network with hidden neurons on `sides` (layers side by side) and the worst output row.
 
-    What is 0 counts as if it could only rise.
+    A value of 0 counts as positive.
     """
     weights, biases = [], []
     values = x
@@ -63,7 +63,7 @@ _fractions = np.vectorize(Fraction, otypes=[object])
 
 
 def flips(witness: Network, margin: Margin, x: Floats) -> bool:
-    """Whether the witness really breaks the margin at x: in exact arithmetic, and in its own forward pass."""
+    """Whether the witness breaks the margin at x, in exact arithmetic and in its own forward pass."""
     predicted = int(witness.predict_index(x[None, :])[0])
     kept = margin.above if witness.n_outputs > 1 else int(margin.above == 0)
     if predicted == kept:

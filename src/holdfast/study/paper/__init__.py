@@ -1,1 +1,1 @@
-"""The experiments of the paper, with its printed figures beside ours."""
+"""The experiments of the paper, with its printed figures next to ours."""

@@ -1,6 +1,6 @@
-"""Ours beside the paper's: is the difference more than the spread of the two? Where it is, in sentences, and why.
+"""Compare our figures with the paper's: differences beyond the spread of the two, in sentences, with reasons.
 
-Reasons are shown only where a difference holds.
+A reason is shown only with a difference that it explains.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ARROWS = {"higher": "↑", "lower": "↓"}
 
 
 def compare(results: Results, printed: Printed) -> pd.DataFrame:
-    """A row for each figure of the quality tables that both have: the cell, the metric, `ours`, `paper` and `side`."""
+    """One row for each figure of the quality tables that both have: the cell, the metric, `ours`, `paper`, `side`."""
     rows = []
     for row in results.mean_and_spread().to_dict("records"):
         cell = (row["model"], row["dataset"], row["block"], row["method"])
@@ -40,7 +40,7 @@ def compare(results: Results, printed: Printed) -> pd.DataFrame:
 
 
 def side_of(ours: Figure, paper: Figure, metric: str) -> str:
-    """Where our figure lies: "within" two standard deviations of both (and of the last printed digit), or where.
+    """The side of our figure: "higher", "lower", or "within" two standard deviations of both (and printed digits).
 
     Examples
     --------
@@ -60,7 +60,7 @@ def side_of(ours: Figure, paper: Figure, metric: str) -> str:
 
 
 def figure_text(figure: Figure, metric: str) -> str:
-    """A mean and its spread for people: shares in percent.
+    """A mean and its spread as text; shares in percent.
 
     Examples
     --------
@@ -73,12 +73,12 @@ def figure_text(figure: Figure, metric: str) -> str:
     return " ± ".join(f"{scale * value:.{digits}f}" for value in figure if not math.isnan(value))
 
 
-def beside(ours: Figure, paper: Figure, metric: str) -> str:
-    """Ours and the paper's in brackets; bold, with an arrow, where they differ by more than their spread.
+def with_paper(ours: Figure, paper: Figure, metric: str) -> str:
+    """Our figure, and the paper's in brackets; bold with an arrow if they differ by more than their spread.
 
     Examples
     --------
-    >>> beside(Figure(0.021, 0.001), Figure(0.031, 0.002), "cost_l1")
+    >>> with_paper(Figure(0.021, 0.001), Figure(0.031, 0.002), "cost_l1")
     '**0.021 ± 0.001** ↓ (0.031 ± 0.002)'
     """
     text = figure_text(ours, metric)
@@ -88,7 +88,7 @@ def beside(ours: Figure, paper: Figure, metric: str) -> str:
 
 
 def speed(ours: float, paper: Figure) -> str:
-    """Our seconds, the paper's, and how many times as fast ours are.
+    """Our seconds, the paper's, and the ratio.
 
     Examples
     --------
@@ -98,67 +98,66 @@ def speed(ours: float, paper: Figure) -> str:
     if math.isnan(ours):
         return NONE
     if math.isnan(paper.mean):
-        return _seconds(ours)
+        return seconds_text(ours)
     ratio = paper.mean / ours
     times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
-    return f"{_seconds(ours)} ({_seconds(paper.mean)}), {times}×"
+    return f"{seconds_text(ours)} ({seconds_text(paper.mean)}), {times}×"
 
 
-def _seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """Seconds with three digits."""
     return f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
 
 
 # A reason, and the differences it can be a reason for.
 NOTES: tuple[tuple[str, dict[str, Sequence[str]]], ...] = (
     (
-        "The authors' MCE puts no bounds on numbers, so that MCE and MCE-R may leave the range of the data, even "
-        "below 0, where their test of robustness, (W ± δ) x, is too kind; ours stay in the ranges and are tested "
-        "exactly. Where the margin cannot be raised any further within the ranges, our MCE-R ends without a robust "
-        "answer.",
+        "The authors' MCE puts no bounds on numbers, so MCE and MCE-R may leave the range of the data, even below 0. "
+        "There their test of robustness, (W ± δ) x, accepts points that are not robust. Ours stay in the ranges and "
+        "are tested exactly. If the margin cannot be raised further within the ranges, our MCE-R ends without a "
+        "robust counterfactual.",
         {"method": ("MCE", "MCE-R")},
     ),
     (
-        "The authors' GCE has one weight for the distance and asks for a probability 0.03 above one half; ours "
-        "adapts the weight to each person and ends just across the boundary. Theirs may also leave the ranges or "
-        "use a third of a category, which no row of a table can.",
+        "The authors' GCE has one weight for the distance and requires a probability of 0.53. Ours adapts the weight "
+        "to each person and ends just across the boundary. Theirs may also leave the ranges, or use a third of a "
+        "category, which is impossible in a table.",
         {"method": ("GCE", "GCE-R"), "metric": ("cost_l1", "lof", "validity_retrained")},
     ),
     (
-        "The authors run PROTO with the pull towards prototypes switched off (θ = 0); ours has it on, and goes "
-        "further to end up among people who are accepted.",
+        "The authors run PROTO without the pull towards prototypes (θ = 0). Ours has it, and goes further, to places "
+        "among accepted people.",
         {"method": ("PROTO", "PROTO-R"), "metric": ("cost_l1", "lof", "validity_retrained")},
     ),
     (
-        "The authors' GCE-R tries six levels of probability up to 0.97 and their PROTO-R three, then give up; ours "
-        "raise the margin for up to fifty rounds.",
+        "The authors' GCE-R tries six levels of probability up to 0.97, and their PROTO-R three. Ours raise the margin "
+        "for up to fifty rounds.",
         {"method": ("GCE-R", "PROTO-R"), "metric": (*SHARES, "cost_l1")},
     ),
     (
-        "Their ROAR is CARLA's: a linear model is fitted once around the person and pushed past its threshold "
-        "without bounds on the features, and its points leave the range of the data. Ours follows the tangent at "
-        "the point itself and stays in the ranges.",
+        "The authors' ROAR is CARLA's: it fits a linear model once around the person and crosses its threshold without "
+        "bounds on the features, so its points leave the range of the data. Ours follows the tangent at the point "
+        "itself and stays in the ranges.",
         {"method": ("ROAR",)},
     ),
     (
-        "RBR's kernels have a standard deviation of 1 in the authors' runs, which on variables in [0, 1] makes the "
-        "odds nearly flat; ours have 0.2, lead further into the favourable side, and survive more for a higher "
-        "cost.",
+        "RBR's kernels have a standard deviation of 1 in the authors' runs, so the odds are nearly flat on variables "
+        "in [0, 1]. Ours have 0.2: the points are further on the favourable side, more often valid, and cost more.",
         {"method": ("RBR",)},
     ),
     (
-        "The authors choose ST-CE's threshold for each draw of inputs, as the least at which most answers survive "
-        "other retrained models, and look through at most 8,000 rows; ours has one threshold and looks through all "
-        "rows.",
+        "The authors choose ST-CE's threshold for each draw of inputs, as the least at which other retrained models "
+        "accept most counterfactuals, and search at most 8,000 rows. Ours has one threshold and searches all rows.",
         {"method": ("ST-CE",)},
     ),
     (
-        "The authors' line search mixes categories in any proportion and stops at twentieths; ours takes each "
-        "category from the candidate or from the person, and searches on between the twentieths.",
+        "The authors' line search mixes categories in any proportion and stops at twentieths. Ours takes each category "
+        "from the candidate or from the person, and continues the search between the twentieths.",
         {"method": ("RNCE-FT",), "metric": ("cost_l1", "lof")},
     ),
     (
-        "The authors look through at most 12,000 accepted rows, drawn at random; we look through all of them, and "
-        "find nearer ones.",
+        "The authors search at most 12,000 accepted rows, drawn at random. We search all accepted rows, and find "
+        "nearer ones.",
         {
             "method": ("RNCE-FF", "RNCE-FT"),
             "metric": ("cost_l1",),
@@ -167,25 +166,25 @@ NOTES: tuple[tuple[str, dict[str, Sequence[str]]], ...] = (
         },
     ),
     (
-        "Rows that occur more than once count once in our local outlier factor: among ten equal rows its density "
-        "is infinite. Adult, compas and iris have such rows, and the paper's figure depends on how they fall.",
+        "Repeated rows count once in our local outlier factor, because the density among equal rows is infinite. "
+        "Adult, compas and iris have such rows, and the paper's figure depends on their order.",
         {"metric": ("lof",), "dataset": ("adult", "compas", "iris")},
     ),
     (
-        "For several classes the authors' code measures plausibility among rows of class 1, although class 2 is "
-        "the target; ours measures it among class 2.",
+        "For several classes the authors' code measures plausibility among rows of class 1, although the target is "
+        "class 2. Ours measures it among rows of class 2.",
         {"metric": ("lof",), "model": (MULTI,)},
     ),
     (
-        "The authors' networks for several classes apply softmax before a loss that applies it once more, and have "
-        "5 neurons a layer on iris; ours apply it once, and have 10 there.",
+        "The authors' networks for several classes apply softmax before a loss that applies softmax too, and have 5 "
+        "neurons a layer on iris. Ours apply it once, and have 10 neurons there.",
         {"metric": (*SHARES, "cost_l1"), "model": (MULTI,)},
     ),
 )
 
 
 def explained(comparisons: pd.DataFrame) -> dict[str, Any]:
-    """How many differ, every difference beyond the spread, why, and those without a reason."""
+    """The number of differences beyond the spread, each of them in words, their reasons, and those without a reason."""
     differences = comparisons[comparisons["side"].isin(ARROWS)]
     better = (differences["side"] == "higher") == differences["metric"].isin(SHARES)
     covered = {text: differences[list(where)].isin(where).all(axis=1) for text, where in NOTES}
@@ -204,7 +203,7 @@ def explained(comparisons: pd.DataFrame) -> dict[str, Any]:
 
 
 def _statements(differences: pd.DataFrame) -> Iterator[str]:
-    """One line for each model, method, δ and metric: on which data sets ours is higher or lower, with the figures."""
+    """One line for each model, method, δ and metric: the data sets where ours is higher or lower, with the figures."""
     by = ["model", "block", "method", "metric", "side"]
     for (model, block, method, metric, side), part in groups(
         differences.sort_values(by, kind="stable"), by

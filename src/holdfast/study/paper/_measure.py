@@ -1,6 +1,6 @@
-"""One table, one kind of model, one seed of the paper: as the study's engine takes them, and what it does not measure.
+"""One table, one kind of model, one seed of the paper: for the study's engine, with further measurements.
 
-Each piece of work is kept in the store as soon as it is done, under a name that says what it depends on.
+Each piece of work is stored as soon as it is done, under a name that depends on its inputs.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _MANY, _CALIBRATION = 1001, 1002
 
 
 def classifier(training: Training, rows: int) -> MLPClassifier:
-    """So many passes of Adam, converged or not; without hidden layers it is a logistic regression, as theirs.
+    """A network trained by a fixed number of passes of Adam; without hidden layers a logistic regression, as theirs.
 
-    `rows` is how many the least of its trainings has: scikit-learn minds a batch that is larger.
+    `rows` is the number of rows of its smallest training: scikit-learn warns about a larger batch.
     """
     return MLPClassifier(
         training.hidden,
@@ -69,10 +69,10 @@ def classifier(training: Training, rows: int) -> MLPClassifier:
 
 @dataclass(frozen=True)
 class FineTune:
-    """One more pass over other rows, by an Adam that starts anew.
+    """One more pass over other rows, with a fresh Adam optimiser.
 
-    scikit-learn's `partial_fit` goes on with the running means of the training, the authors' has none: its first steps
-    move every parameter by the whole learning rate, which is what makes δ_inc as large as it is.
+    scikit-learn's `partial_fit` continues with the running means of the training. The authors' optimiser starts
+    without them: its first steps move every parameter by the whole learning rate, which explains the size of δ_inc.
     """
 
     batch: int
@@ -88,10 +88,10 @@ class FineTune:
 def study_table(
     name: str, source: str, target: int, own_space: bool, rows: int | None
 ) -> StudyTable:
-    """A table as the authors' methods search in it.
+    """A table in the form that the authors' methods search.
 
-    Nothing is immutable, whole numbers may take any value in between and two categories are one 0/1 variable, whatever
-    CARLA says cannot change: none of the authors' methods looks at CARLA's list of immutable columns.
+    All columns are free, whole numbers may take any value in between, and two categories are one 0/1 variable. The
+    authors' methods do not use CARLA's list of immutable columns.
     """
     if own_space:
         data = load(source, progress=False)
@@ -110,7 +110,7 @@ def study_table(
 
 @dataclass(frozen=True)
 class PaperModel:
-    """One table, one kind of model, one seed, and what is measured there beside the quality of methods."""
+    """One table, one kind of model, one seed, and the measurements in addition to the quality of methods."""
 
     table: PaperTable
     kind: ModelKind
@@ -120,7 +120,7 @@ class PaperModel:
 
     @cached_property
     def situation(self) -> Situation:
-        """As the study's engine takes it; training on with new rows is done as the authors do it."""
+        """The situation for the study's engine; fine-tuning follows the authors."""
         table = self.table
         extent = self.extent
         training = self.table.training[self.kind]
@@ -140,7 +140,7 @@ class PaperModel:
         )
 
     def plan(self, printed: Printed, labels: Collection[str]) -> Plan:
-        """Those of the methods that are run on this kind of model, and the δ that they are given and certified at."""
+        """The methods for this kind of model, and the δ for methods and certificates."""
         deltas = {block: printed.delta_used(self.kind, self.table.name, block) for block in TARGETS}
         known = {str(block): delta for block, delta in deltas.items() if delta is not None}
         methods = []
@@ -170,7 +170,7 @@ class PaperModel:
         return [sizes | record for record in self._remember("accuracy", {"folds": folds}, compute)]
 
     def distances(self) -> Records:
-        """How far training on a share of what arrived moves the model, for each share: the curve of Figure 4."""
+        """The distance by which fine-tuning moves the model, for each share of the new data: the curve of Figure 4."""
         shares = list(self.extent.shares)
 
         def compute() -> Records:
@@ -182,7 +182,7 @@ class PaperModel:
         return self._remember("distances", {"shares": shares, **self._fine_tuning}, compute)
 
     def calibrated(self) -> Records:
-        """δ_inc and δ_val as the paper's two ways give them on this model."""
+        """δ_inc and δ_val of this model, by the paper's two methods."""
         here = self.situation
         extent = self.extent
 
@@ -211,7 +211,7 @@ class PaperModel:
         return self._remember("calibrated", settings | self._fine_tuning, compute)
 
     def radii(self, cell: Cell) -> Floats:
-        """The certified radius of every answer of a cell; nan where there is none."""
+        """The certified radius of every counterfactual of a cell; nan without one."""
         here = self.situation
         found = cell.found
 
@@ -245,7 +245,7 @@ class PaperModel:
         return self._remember("robust_init", {"delta": delta, "inputs": many}, compute)
 
     def _remember(self, kind: str, settings: Document, compute: Callable[[], Records]) -> Records:
-        """The records of one piece of work: read if they are there, else computed and kept."""
+        """The records of one piece of work, read from the store, or computed and stored."""
         specification = {"situation": self.situation.identity, **settings}
         content, _ = self.store.remember(kind, specification, lambda: {"records": compute()})
         return [self.situation.place | record for record in content["records"]]
@@ -277,7 +277,7 @@ class PaperModel:
 
     @property
     def _fine_tuning(self) -> dict[str, int]:
-        """How many models δ_inc is measured on, and the rows in a batch."""
+        """The number of models for δ_inc, and the rows in a batch."""
         training = self.table.training[self.kind]
         return {"n": self.extent.retrained, "batch": training.delta_batch or training.batch}
 

@@ -1,4 +1,4 @@
-"""The page: every table of the paper with our figures beside the paper's. A pure function of the results."""
+"""The page: every table of the paper with our figures and the paper's. A pure function of the results."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from holdfast.study.paper._claims import check_claims
 from holdfast.study.paper._compare import (
     NONE,
     SPREADS,
-    beside,
     compare,
     explained,
     figure_text,
     speed,
+    with_paper,
 )
 from holdfast.study.paper._printed import Figure, Printed
 from holdfast.study.paper._results import CELL, METRICS, Results, groups
 from holdfast.study.paper._settings import BASELINE, DELTA_NAMES, HEADINGS, MULTI, TITLES, at_delta
+from holdfast.study.paper._worse import worse_cells
 
 
 def render(
@@ -41,19 +42,21 @@ def render(
     results, printed
         Our figures and the paper's.
     command
-        What a reader types to get them again.
+        The command that repeats the run.
     seeds, inputs
-        Of the quality tables.
+        The numbers of seeds and inputs of the quality tables.
     machine
-        What it ran on, in words.
+        The machine of the run, in words.
     missing
-        What could not be run, as sentences.
+        Parts that could not be run, as sentences.
     images
-        Where the pictures lie, as seen from the page; None without pictures.
+        The folder of the pictures, relative to the page; None without pictures.
     """
+    claims = check_claims(results, printed)
+    worse, not_worse = worse_cells(results, printed, claims)
     return filled_page(
         "paper.md.j2", command=command, seeds=seeds, inputs=inputs, machine=machine, missing=missing, images=images,
-        spreads=SPREADS, claims=check_claims(results, printed), accuracy=_accuracy(results, printed),
+        spreads=SPREADS, claims=claims, worse=worse, not_worse=not_worse, accuracy=_accuracy(results, printed),
         deltas=_deltas(results, printed), quality=list(_quality(results, printed)), seconds=_seconds(results, printed),
         robust_init=list(_robust_init(results, printed)), **explained(compare(results, printed)),
     )  # fmt: skip
@@ -68,7 +71,7 @@ def _accuracy(results: Results, printed: Printed) -> str:
         if theirs is not None:
             sizes = [f"{ours} ({paper:,})" for ours, paper in zip(sizes, theirs, strict=True)]
         cells = [
-            beside(
+            with_paper(
                 _figure(part[part["model"] == model]["accuracy"]),
                 printed.accuracy(dataset, model),
                 "accuracy",
@@ -81,7 +84,7 @@ def _accuracy(results: Results, printed: Printed) -> str:
 
 
 def _deltas(results: Results, printed: Printed) -> str:
-    """The δ that both ways give."""
+    """The δ of both methods."""
     rows = []
     for (model, dataset), part in groups(results.calibrated, ["model", "dataset"]):
         cells = []
@@ -128,7 +131,7 @@ def _quality(results: Results, printed: Printed) -> Iterator[tuple[str, list[tup
                         for metric in metrics
                     }
                     cells = [
-                        beside(Figure(row[m], row[f"{m}_std"]), paper, m)
+                        with_paper(Figure(row[m], row[f"{m}_std"]), paper, m)
                         for m, paper in papers.items()
                     ]
                     note = f" ({100 * unknown:.1f}% UNKNOWN)" if unknown > 0 else ""
@@ -169,14 +172,14 @@ def _robust_init(results: Results, printed: Printed) -> Iterator[str]:
 
 
 def _wide(rows: Iterable[str], columns: Iterable[str], texts: list[str]) -> str:
-    """A table of texts, each at its row and column."""
+    """A table of texts by row and column."""
     frame = pd.DataFrame({"row": list(rows), "column": list(columns), "text": texts})
     wide = frame.pivot_table("text", "row", "column", aggfunc="first", sort=False).fillna(NONE)
     return table(["", *wide.columns], wide.reset_index().to_numpy().tolist())
 
 
 def _figure(values: pd.Series) -> Figure:
-    """Mean and spread, which one value has not."""
+    """Mean and spread; a single value has no spread."""
     return Figure(values.mean(), values.std(ddof=0) if len(values) > 1 else math.nan)
 
 

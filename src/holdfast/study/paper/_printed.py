@@ -24,7 +24,7 @@ NEEDED = ("quality_NN", "quality_LR", "runtime_s_20_inputs", "multiclass", "data
 
 
 class Figure(NamedTuple):
-    """A mean and a standard deviation; nan where there is none."""
+    """A mean and a standard deviation; nan if missing."""
 
     mean: float = math.nan
     std: float = math.nan
@@ -32,7 +32,7 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True)
 class Printed:
-    """The paper's tables, as `figures.json` or a file of the same form has them; nan for a figure that is not printed.
+    """The paper's tables, from `figures.json` or a file of the same form; nan for figures that are not printed.
 
     Examples
     --------
@@ -49,13 +49,13 @@ class Printed:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Printed:
-        """The package's own copy, or another file."""
+        """Load the package's own copy, or another file."""
         source = files(__package__) / "figures.json" if path is None else path
         tables = read_json(source, "the paper's tables as JSON")
         missing = [name for name in NEEDED if not isinstance(tables, dict) or name not in tables]
         if missing:
             raise FileFormatError(
-                f"{source}: expected the paper's tables, got none called {', '.join(missing)}"
+                f"{source}: expected the paper's tables; {', '.join(missing)} are missing"
             )
         return cls(tables)
 
@@ -69,28 +69,28 @@ class Printed:
         return self._figure("multiclass", dataset, method, metric) if has_row else Figure()
 
     def seconds(self, model: ModelKind, dataset: str, block: Block, method: str) -> Figure:
-        """Of a method for twenty inputs."""
+        """The seconds of a method for twenty inputs."""
         row = method if block == BASELINE else f"{method}@{block}"
         return self._figure("runtime_s_20_inputs", model, row, dataset)
 
     def robust_init(self, table: str, row: str, dataset: str, model: ModelKind) -> Figure:
-        """Of RNCE for many inputs; `table` is "100_inputs" or "all_inputs"."""
+        """The seconds of RNCE for many inputs; `table` is "100_inputs" or "all_inputs"."""
         return self._figure(f"robust_init_s_{table}", row, dataset, model)
 
     def accuracy(self, dataset: str, model: ModelKind) -> Figure:
-        """In cross-validation."""
+        """The accuracy in cross-validation."""
         if model == MULTI:
             return self._figure("multiclass", "accuracy", dataset)
         name = f"{model.lower()}_accuracy"
         return Figure(*(self._number("datasets", dataset, part) for part in (name, f"{name}_std")))
 
     def size(self, dataset: str) -> tuple[int, int] | None:
-        """Rows and attributes."""
+        """The numbers of rows and attributes."""
         entry = self.tables["datasets"].get(dataset)
         return None if entry is None else (entry["rows"], entry["attributes"])
 
     def delta(self, model: ModelKind, dataset: str, block: Block) -> float | None:
-        """The δ that the paper prints; None where it prints none."""
+        """The δ that the paper prints; None if it prints none."""
         if model == MULTI:
             delta = self._number("multiclass", block, dataset) if block == DELTA_VAL else math.nan
         else:
@@ -98,7 +98,7 @@ class Printed:
         return None if math.isnan(delta) else delta
 
     def delta_used(self, model: ModelKind, dataset: str, block: Block) -> float | None:
-        """The δ that the paper's figures were made with."""
+        """The δ of the paper's figures."""
         return OTHER_DELTAS.get((model, dataset, block), self.delta(model, dataset, block))
 
     def _figure(self, table: str, *place: str) -> Figure:

@@ -1,4 +1,4 @@
-"""What was measured, as frames; everything on the page is computed from these."""
+"""The measurements as frames; every figure on the page is computed from them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class Results:
-    """Five frames.
+    """The frames of a run.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class Results:
     distances
         A row for each model retrained on new rows: model, dataset, seed, share, distance.
     calibrated
-        A row for each δ of our own: model, dataset, seed, block, delta, reached.
+        A row for each δ of our models: model, dataset, seed, block, delta, reached.
     robust_init
-        A row for each way to use RNCE on many inputs: model, dataset, table, row, inputs, seconds.
+        A row for each variant of RNCE on many inputs: model, dataset, table, row, inputs, seconds.
     """
 
     accuracy: pd.DataFrame
@@ -58,7 +58,7 @@ class Results:
 
     @classmethod
     def of(cls, records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Results:
-        """From plain records, as the cells hold them; a part without records is an empty frame."""
+        """Build the frames from plain records; a part without records is an empty frame."""
         frames = {
             part: pd.DataFrame(list(records.get(part, ())), columns=_COLUMNS[part])
             for part in _COLUMNS
@@ -66,14 +66,15 @@ class Results:
         return cls(**frames)
 
     def write(self, folder: Path) -> None:
-        """Each frame as a CSV file."""
+        """Write each frame as a CSV file."""
         for part in _COLUMNS:
             getattr(self, part).to_csv(folder / f"{part}.csv", index=False)
 
     def mean_and_spread(self) -> pd.DataFrame:
-        """Over the seeds, as the paper has it: mean and population standard deviation of each metric.
+        """The mean and population standard deviation of each metric over the seeds, as in the paper.
 
-        As in the paper, shares and means are over the inputs with an answer; `coverage` says how many those are.
+        As in the paper, shares and means are over the inputs with a counterfactual; `coverage` is the share of
+        these inputs.
         """
         # 1 where the answer has this verdict, else 0; nan where there is no answer or no such δ.
         shares = {
@@ -108,5 +109,5 @@ class Results:
 
 
 def groups(frame: pd.DataFrame, by: list[str]) -> Iterator[tuple[Any, pd.DataFrame]]:
-    """The parts of a frame in the order in which they first occur, each with its tuple of keys."""
+    """The parts of a frame, in the order of their first rows, each with its tuple of keys."""
     yield from frame.groupby(by, sort=False)

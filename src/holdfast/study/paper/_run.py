@@ -1,4 +1,4 @@
-"""Run the paper's experiments: quality, seconds, radii, accuracies, δ and robustInit; killed and resumed at will."""
+"""Run the paper's experiments: quality, seconds, radii, accuracies, δ and robustInit; killed runs can be resumed."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def run_paper(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> tuple[Results, list[str]]:
-    """Everything that the page shows, and sentences on what could not be run.
+    """Run everything for the page; also returns sentences about parts that could not be run.
 
     Parameters
     ----------
     out
-        A folder. Each piece of work is kept there as soon as it is done, so that a run that was killed goes on where it
-        was; None keeps nothing.
+        A folder. Each piece of work is stored there as soon as it is done, so that a killed run can continue. None
+        stores nothing.
     extent
-        How much of everything.
+        The sizes of the run.
     printed
-        The paper's figures, for its δ.
+        The paper's figures, which give its δ.
     datasets, methods
-        Names of the paper's tables, or those that `holdfast.datasets` has for them, and labels of methods; None: all.
+        Names of the paper's tables (or their names in `holdfast.datasets`), and names of methods; None means all.
     n_jobs
-        How many tables, models and seeds at a time, as in joblib.
+        The number of situations (table, model, seed) in parallel, as in joblib.
     progress
-        Show a progress bar on stderr; by default if stderr is a terminal.
+        Show a progress bar on stderr. By default it shows if stderr is a terminal.
     """
     names = {table.source: table.name for table in TABLES}
     asked = None if datasets is None else [names.get(name, name) for name in datasets]
@@ -85,7 +85,7 @@ def run_paper(
 def _measured(
     model: PaperModel, *, printed: Printed, labels: Sequence[str]
 ) -> tuple[dict[str, Records], list[str]]:
-    """Records for each frame of `Results`, the quality cells first, and what went wrong as sentences."""
+    """Records for each frame of `Results`, the quality cells first, and the errors as sentences."""
     name, kind = model.table.name, model.kind
     outcome = run_situation(model.situation, model.plan(printed, labels))
     errors = [
@@ -114,7 +114,7 @@ def _measured(
 
 
 def _with_blocks(frame: pd.DataFrame) -> Records:
-    """Records with the part of the table that each belongs to: that of its δ, or the baselines'."""
+    """Records with the block of the table: that of their δ, or the baselines'."""
     blocks = frame["delta_label"].replace("", BASELINE)
     records: list[Any] = frame.assign(block=blocks).to_dict("records")
     return records

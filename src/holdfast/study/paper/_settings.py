@@ -1,6 +1,6 @@
-"""What the authors did, as far as paper and code tell, and what we do in its place.
+"""The authors' settings, as far as paper and code state them, and ours where they differ.
 
-Every number here is theirs unless its comment says otherwise. Why results may differ stands in `differences`.
+Every number here is theirs unless its comment says otherwise. `_compare` has the reasons for different results.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ ARRIVED_SHARE = 0.1
 
 
 def at_delta(block: Block) -> str:
-    """The δ that a method was given, behind its name; nothing for a baseline."""
+    """The δ of a method, as the end of its name; empty for a baseline."""
     return "" if block == BASELINE else f" at {DELTA_NAMES[block]}"
 
 
 @dataclass(frozen=True)
 class Training:
-    """How one kind of model is trained.
+    """The training of one kind of model.
 
     Parameters
     ----------
     hidden
-        Neurons of each hidden layer; none for a logistic regression.
+        Neurons of each hidden layer; empty for a logistic regression.
     epochs
         Passes over the rows.
     batch
         Rows in a batch.
     delta_batch
-        Rows in a batch where δ_inc is measured, if others: fewer rows make more steps, and a larger δ_inc.
+        Rows in a batch for δ_inc, if different: fewer rows make more steps, and a larger δ_inc.
     """
 
     hidden: tuple[int, ...]
@@ -79,15 +79,16 @@ class PaperTable:
     Parameters
     ----------
     name
-        What the paper calls it.
+        The name in the paper.
     source
-        What `holdfast.datasets` calls it.
+        The name in `holdfast.datasets`.
     training
-        For each kind of model that the paper trains on it.
+        The training of each kind of model in the paper.
     target
-        The class that people want; they are drawn from those the model puts in class 0.
+        The target class; people are drawn from class 0 of the model.
     anywhere
-        Whether inputs are drawn from the whole table, as for several classes, or from the test part of what arrives.
+        Whether inputs are drawn from the whole table, as for several classes, or from the test part of the new
+        data.
     """
 
     name: str
@@ -124,14 +125,14 @@ OTHER_DELTAS: dict[tuple[ModelKind, str, Block], float] = {(NN, "gmc", DELTA_VAL
 
 @dataclass(frozen=True)
 class PaperMethod(StudyMethod):
-    """A row of the quality tables, under the paper's name, or ours where the paper has no such row.
+    """A row of the quality tables, with the paper's name, or ours if the paper has no such row.
 
     Parameters
     ----------
     whole_table
-        Whether its people are those of the whole table, rather than those the model learned from.
+        Whether it searches the whole table instead of the training rows.
     models
-        Where it is run.
+        The kinds of model that it is run on.
     """
 
     whole_table: bool = True
@@ -169,30 +170,30 @@ CURVES = ("GCE", "PROTO", "MCE", "ROAR", "GCE-R", "PROTO-R", "MCE-R", "RNCE-FF")
 
 @dataclass(frozen=True)
 class PaperExtent:
-    """How much of everything.
+    """The sizes of a run.
 
     Parameters
     ----------
     seeds
-        Each with its own halves, models and inputs. The authors vary the inputs alone.
+        The number of seeds; each has its own halves, models and inputs. The authors vary only the inputs.
     inputs
-        Rejected people for each seed.
+        The number of rejected people for each seed.
     folds
-        Of the cross-validation in Table 1.
+        The number of folds of the cross-validation in Table 1.
     retrained
-        Models for each of the three ways to retrain.
+        The number of models for each of the three ways to retrain.
     many_inputs
-        People in the first of the two tables on robustInit.
+        The number of people in the first table on robustInit.
     shares
-        Of the second half, for the curve of δ.
+        Shares of the second half, for the curve of δ.
     calibration_inputs
-        Rejected people on whom δ_val is chosen.
+        The number of rejected people for δ_val.
     calibration_deltas
-        What is tried for δ_val, in rising order.
+        The tried values of δ_val, in rising order.
     time_limit
-        Seconds for each input; a search that is not done by then answers with what it has.
+        Seconds for each input; an unfinished search then returns its best result.
     rows
-        Take so many random rows of each table alone, to try things out; None: all.
+        The number of random rows of each table, for a trial run; None means all.
     """
 
     seeds: int = 5
