@@ -81,7 +81,7 @@ def paragraphs(text: str) -> Iterator[str]:
     """The paragraphs of a command's help; one that begins with "$ " is an example."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         if paragraph.lstrip().startswith("$ "):
-            yield f"```sh\n{inspect.cleandoc(paragraph).removeprefix('$ ')}\n```\n"
+            yield f"```sh\n{paragraph.strip().removeprefix('$ ')}\n```\n"
         else:
             yield options(paragraph) + "\n"
 
