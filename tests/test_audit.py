@@ -625,7 +625,7 @@ def test_bad_input_is_refused(path, lender, tmp_path):
 
 def run(path, model, *arguments):
     return runner.invoke(
-        app, ["audit", "--ledger", str(path), "--model", str(model), *map(str, arguments)]
+        app, ["audit", str(model), "--ledger", str(path), *map(str, arguments)]
     )
 
 
@@ -742,7 +742,7 @@ def test_an_audit_that_is_killed_goes_on_to_the_same_bytes(tmp_path, monkeypatch
     history = [part for i in range(3) for part in ("--history", tmp_path / f"m{i}.npz")]
     options = [*history, "--confidence", 0.6, "--horizon", 2]
     out, new = tmp_path / f"killed.{kind}", tmp_path / "m3.npz"
-    words = ["audit", "--ledger", tmp_path / "L", "--model", new, "--out", out, *options]
+    words = ["audit", new, "--ledger", tmp_path / "L", "--out", out, *options]
     with subprocess.Popen([sys.executable, "-c", KILLED, *map(str, words)]) as process:
         while process.poll() is None and len(list(tmp_path.glob(".killed*/0*"))) < 2:
             time.sleep(0.005)

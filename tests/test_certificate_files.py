@@ -310,8 +310,8 @@ def test_every_statement_that_holds_is_told_once(small, tmp_path):
         write_certificate(certificate(certs, 0), folder / f"{k}.{'JSON' if k else 'json'}")
     done = CliRunner().invoke(app, ["check", str(folder), "--model", str(tmp_path / "model.npz")])
     assert done.exit_code == 0, done.output
-    assert "1 of them: Every network" in done.output
-    assert re.search(r"2 of them: Every network .* at most 1e-06 gives", done.output)
+    assert "1 certificate: Every network" in done.output
+    assert re.search(r"2 certificates: Every network .* at most 1e-06 gives", done.output)
     assert "3 of 3 certificates hold" in done.output
 
 

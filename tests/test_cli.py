@@ -273,7 +273,8 @@ def test_an_unknown_extension_is_refused_before_any_work(files):
 
 
 def test_debug_shows_where_an_error_came_from(files):
-    result = run(files, "certify", "--delta", 0, "--debug")
+    paths = ["--model", files / "model.npz", "--data", files / "points.csv", "--target", "1"]
+    result = runner.invoke(app, ["--debug", "certify", *map(str, paths), "--delta", "0"])
     assert isinstance(result.exception, hf.HoldfastError)
 
 

@@ -243,7 +243,7 @@ def test_from_advice_to_certificates_and_back(files, lender):
     assert f"{len(found)} of {len(found)} certificates hold" in run(
         files, "check all.jsonl --model model.pkl --trust-pickle"
     )
-    assert "not checked, for want of anything to compare with: about, row" in run(
+    assert "not checked: row (pass --row); about is free text" in run(
         files, "check all.jsonl --model model.pkl --trust-pickle --space schema.json"
     )
     assert read_table(files / "ids.csv", index="id")["certificate"].notna().sum() == len(found)
@@ -261,7 +261,7 @@ def test_from_advice_to_certificates_and_back(files, lender):
     )
     assert f"{len(found)} promises recorded" in recorded
     assert "chain intact" in run(files, "ledger verify --ledger p.ledger")
-    run(files, "audit --ledger p.ledger --model model.pkl --trust-pickle")
+    run(files, "audit --ledger p.ledger model.pkl --trust-pickle")
 
 
 def test_advice_that_was_not_found_is_no_point(tmp_path):
@@ -284,7 +284,7 @@ def test_constraints_of_explain_are_kept(files):
     line = (
         f"explain {ADVICE} --changes changes.json --candidates train.csv --out advice.csv "
         "--immutable contract --order job=none,basic,skilled,head --increasing job --increasing income "
-        "--step income=100 --fillable income"
+        "--step income=100 --fillable income --method rnce"
     )
     run(files, line)
     advice = read_table(files / "advice.csv", index="id")
@@ -301,7 +301,8 @@ def test_alternatives_agree_with_the_library(files, lender):
     table, pipeline = lender
     run(
         files,
-        f"alternatives {ADVICE} --changes changes.json --candidates train.csv --rows 6 --answers 2 --out a.csv",
+        f"alternatives {ADVICE} --changes changes.json --candidates train.csv --method rnce --rows 6 --answers 2 "
+        "--out a.csv",
     )
     written = read_table(files / "a.csv", index="id")
     space = hf.FeatureSpace.from_schema(files / "schema.json")
@@ -368,7 +369,7 @@ def test_refits_of_trees_give_leaf_radii_in_the_shell(files, lender):
 
 
 def test_risk_gives_a_chance_that_goes_through_the_shell(files):
-    asked = f"{ADVICE} --candidates train.csv"
+    asked = f"{ADVICE} --candidates train.csv --method rnce"
     said = run(
         files, f"risk {asked} --label paid --runs 9 --coverage 0.5 --out risk.json --evidence e.csv"
     )
@@ -388,8 +389,8 @@ def test_risk_gives_a_chance_that_goes_through_the_shell(files):
     assert "the chance is left out: it was measured for the generator RNCE" in other
     assert "the table does not say that it was stated of these rows" in said
     assert " 0 with a chance" in said
-    assert "to refit the model, got no --label" in run(files, f"risk {asked}", code=2)
-    assert "got no --candidates" in run(
+    assert "to retrain --model; --label is missing" in run(files, f"risk {asked}", code=2)
+    assert "--candidates is missing" in run(
         files, f"risk {ADVICE} --method closest --margin 0.1 --label paid", code=2
     )
     assert "at least 9 models" in run(files, f"risk {asked} model.pkl", code=2)
@@ -408,11 +409,11 @@ BAD = {
     "explain --immutable height": "--immutable: expected columns of the table, got 'height'",
     "explain --target nice": "--target: expected one of ['bad', 'good'], got 'nice'",
     "explain --time-limit 0": "--time-limit: expected a number > 0",
-    "explain --changes changes.json --margin 1": "--changes: expected neither --delta nor its options",
-    "explain --changes schema.json": "expected plausible changes, got no 'delta'",
+    "explain --changes changes.json --margin 1": "--margin and --changes exclude each other",
+    "explain --changes schema.json": "this is not a changes file: it has no 'delta'",
     "explain --changes train.csv": "expected JSON",
-    "explain --method closest": "--delta, --margin or --changes: expected one of them",
-    "certificates people.csv --out x.jsonl": "expected --delta or --margin, got neither",
+    "explain --method closest": "--method closest also needs --delta, --margin or --changes",
+    "certificates people.csv --out x.jsonl": "this command needs --delta, --margin or --changes",
 }
 
 
@@ -426,11 +427,14 @@ def test_errors_name_options(files, line):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("delta", "expected model files, or --model with --data and --label, got neither"),
+        (
+            "delta",
+            "this command needs HISTORY (two or more model files), or --model with --data and --label",
+        ),
         ("delta model.pkl --trust-pickle", "the history: expected at least two models"),
         (
             "delta --model model.pkl --trust-pickle --data train.csv",
-            "--label: expected it beside --model",
+            "--model also needs --label (the column of --data with the classes)",
         ),
         ("delta --model model.pkl --data train.csv --label paid", "add --trust-pickle"),
         ("delta --model net.npz --data train.csv --label paid", "expected 1 columns"),
@@ -453,7 +457,7 @@ def test_new_commands_say_what_they_need(files, line, complaint):
 def test_a_key_is_no_column_of_the_model(files):
     asked = COMMON.replace("--index id", "--index income")
     line = f"certify {asked} --data people.csv --target good --delta 0.01"
-    assert "--index: expected a column that the model does not read, got 'income'" in run(
+    assert "--index: the model reads the column 'income', so it cannot be the key" in run(
         files, line, 2
     )
 
@@ -560,7 +564,9 @@ def test_a_result_is_not_written_over_what_it_is_about(numbers):
     folder, people, question = numbers
     people.to_csv(folder / "people.csv", index=False)
     before = (folder / "people.csv").read_bytes()
-    assert "got the same" in run(folder, f"{question} --data people.csv --out people.csv", 2)
+    assert "is the same file as --data" in run(
+        folder, f"{question} --data people.csv --out people.csv", 2
+    )
     words = [
         *question.replace("model.npz", str(folder / "model.npz")).split(),
         "--data",
@@ -568,20 +574,20 @@ def test_a_result_is_not_written_over_what_it_is_about(numbers):
     ]
     inside = CliRunner().invoke(app, [*words, "--out", str(folder / "out.csv")])
     assert inside.exit_code == 2
-    assert "got one inside it" in " ".join(inside.output.split())
+    assert "is inside --data" in " ".join(inside.output.split())
     assert (folder / "people.csv").read_bytes() == before
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "audit --ledger a.csv --model b.npz --contacts a.csv",
-        "audit --ledger a.csv --model b.npz --out a.csv",
-        "audit --ledger a.ledger --model b.npz --json a.ledger",
-        "audit --ledger a.ledger --model b.npz --json b.npz",
-        "audit --ledger a.ledger --model b.npz --schema c.json --json c.json",
-        "audit --ledger a.ledger --model b.npz --history c.npz --history d.npz --json d.npz",
-        "audit --ledger a.ledger --model b.npz --out new.csv --contacts new.csv",
+        "audit b.npz --ledger a.csv --contacts a.csv",
+        "audit b.npz --ledger a.csv --out a.csv",
+        "audit b.npz --ledger a.ledger --json a.ledger",
+        "audit b.npz --ledger a.ledger --json b.npz",
+        "audit b.npz --ledger a.ledger --schema c.json --json c.json",
+        "audit b.npz --ledger a.ledger --history c.npz --history d.npz --json d.npz",
+        "audit b.npz --ledger a.ledger --out new.csv --contacts new.csv",
         "ledger export --ledger a.csv --out a.csv",
         "ledger export --ledger a.csv --out link.csv",
         "explain --model b.npz --data p.csv --target 1 --candidates a.csv --out a.csv",
@@ -610,7 +616,7 @@ def test_no_output_is_an_input_or_another_output(tmp_path, monkeypatch, line):
     (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
     monkeypatch.chdir(tmp_path)
     said = run(tmp_path, line, 2)
-    assert "expected another place for" in said
+    assert "choose another place for the output" in said
     assert [(tmp_path / name).read_text() for name in names] == names
     assert len(list(tmp_path.iterdir())) == len(names) + 1
 

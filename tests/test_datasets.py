@@ -611,7 +611,7 @@ def test_a_table_and_its_space_are_written(given, tmp_path):
         (["titanic"], "expected one of"),
         (["compas", "--out", "table.csv"], "set HOLDFAST_DATA"),
         (["iris", "--out", "table.xyz"], "ends in"),
-        (["--out", "table.csv"], "NAME of a table"),
+        (["--out", "table.csv"], "also need NAME"),
         (["iris", "--schema", "no/such/folder.json"], "existing folder"),
     ],
 )

@@ -130,7 +130,7 @@ def in_shell(tmp_path_factory: pytest.TempPathFactory) -> Errand:
     holdfast("check @promises.jsonl --model @model.pkl --trust-pickle")
     holdfast(f"ledger add @recourse.csv {asked} --ledger @promises.ledger")
     found = hf.audit(folder / "promises.ledger", LATER, threshold=THRESHOLD)
-    judge = "audit --ledger @promises.ledger --model @later.pkl --trust-pickle --json @audit.json"
+    judge = "audit @later.pkl --ledger @promises.ledger --trust-pickle --json @audit.json"
     holdfast(judge, code=0 if found.kept else 3)
     for language in ("en", "de"):
         holdfast(f"letters @recourse.csv {asked} --language {language} --out @{language}")
@@ -269,7 +269,7 @@ def test_the_shell_says_what_it_did(in_shell: Errand) -> None:
     )
     assert f"{PEOPLE} of {PEOPLE} certificates hold" in in_shell.said
     assert "at the threshold 0.7" in in_shell.said
-    assert "of the promises by one real refit" in (in_shell.folder / "report.html").read_text()
+    assert "Measured, not proven: 1 updated model kept" in (in_shell.folder / "report.html").read_text()
 
 
 def test_what_is_calibrated_is_calibrated_at_the_threshold() -> None:

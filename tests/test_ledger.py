@@ -559,7 +559,7 @@ def test_ledger_add_records_what_explain_wrote(files, lender, index):
     with Ledger(files / "L") as ledger:
         (batch,) = ledger.promises()
         assert (
-            f"{len(batch)} promises recorded, {len(advice) - len(batch)} rows without an answer"
+            f"{len(batch)} promises recorded, {len(advice) - len(batch)} rows without advice"
             in done.output
         )
         shown = runner.invoke(app, ["ledger", "head", "--ledger", str(files / "L")])

@@ -381,7 +381,7 @@ def test_commands_take_trees_and_margins(people, tmp_path):
     )
     assert runner.invoke(app, ["ledger", "show", "--ledger", ledger]).exit_code == 0
     report = tmp_path / "audit.json"
-    done = runner.invoke(app, ["audit", "--ledger", ledger, "--model", str(models[2]), "--history", str(models[0]),
+    done = runner.invoke(app, ["audit", str(models[2]), "--ledger", ledger, "--history", str(models[0]),
                                "--history", str(models[1]), "--trust-pickle", "--json", str(report)])  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "100% of such promises were kept through the next retraining" in done.output

@@ -441,7 +441,6 @@ def test_the_command_writes_its_page(tmp_path, monkeypatch):
         "breast_cancer",
         "--out",
         str(tmp_path),
-        "--no-progress",
     ]
     done = CliRunner().invoke(commands, options)
     assert done.exit_code == 0, done.output

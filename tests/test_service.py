@@ -301,7 +301,7 @@ def test_errors_are_those_of_python(lender, client):
         ("target", 7, "target: expected one of [0, 1], got 7"),
         ("target", [1], "target: expected one class, got a list"),
         ("target", True, "target: expected one class, got a truth value"),
-        ("keys", ["a", "b"], "keys: expected a list, one for each of the 1 people, got 2 of them"),
+        ("keys", ["a", "b"], "keys: expected a list, one for each of the 1 people, got 2 keys"),
         ("keys", [None], "keys: expected a text or a whole number, got None in row 0"),
         ("time_limit", 0, "time_limit: expected a number > 0, got 0"),
         ("time_limit", "1", "time_limit: expected a number > 0, got '1'"),
@@ -367,9 +367,7 @@ def test_a_truth_value_is_a_class_where_classes_are_truth_values(lender):
 
 def test_paths_methods_and_kinds_of_content(client):
     assert client.get("/nothing").status_code == 404
-    assert client.get("/nothing").json() == {
-        "error": "path: expected one that / lists, got another"
-    }
+    assert client.get("/nothing").json() == {"error": "path: unknown; / lists the paths"}
     assert client.post("/audit", json={}).status_code == 404  # no ledger, no audit
     answer = client.get("/certify")
     assert answer.status_code == 405
@@ -432,7 +430,7 @@ def test_beyond_this_machine_only_with_a_token(lender):
     service = service_of(lender)
     with pytest.raises(
         InvalidInputError,
-        match=r"expected 127\.0\.0\.1 for a service without a token for advice, got 0\.0\.0\.0",
+        match=r"0\.0\.0\.0 can be reached by others, so it needs a token for advice",
     ):
         serve(service, host="0.0.0.0")
     with pytest.raises(
@@ -493,7 +491,9 @@ def test_busy_is_503_and_says_when_to_come_again(lender):
         for thread in threads:
             thread.join()
     assert sorted(answer.status_code for answer in statuses) == [200, 503]
-    assert "busy: no turn within 1 seconds" in [answer.json().get("error") for answer in statuses]
+    assert "busy: the request waited 1 seconds; retry later" in [
+        answer.json().get("error") for answer in statuses
+    ]
 
 
 def test_a_body_that_does_not_come_is_408(lender):
@@ -566,7 +566,7 @@ def test_what_nobody_foresaw_says_no_more_than_that(lender, caplog, monkeypatch)
         assert client.get("/health").status_code == 200
     assert (answer.status_code, answer.json()) == (
         500,
-        {"error": "an error nobody foresaw; the log has its kind"},
+        {"error": "an unforeseen error; the log has its type"},
     )
     assert any(
         record.msg.get("error") == "ZeroDivisionError"
@@ -637,7 +637,7 @@ def test_without_the_auditors_token_there_are_totals_alone(lender, recording, le
     own = {"weights": [[[1.0] * 17]], "biases": [[0.0]]}
     answer = recording.post("/audit", json={"network": own})
     assert (answer.status_code, answer.json()["error"]) == (
-        422, "network: expected the auditor's token to audit another model",
+        422, "network: another model can be audited only with the auditor's token",
     )  # fmt: skip
 
 
@@ -645,7 +645,7 @@ def test_the_audit_is_closed_unless_it_is_opened(lender, ledger):
     with running(application(service_of(lender, ledger=ledger))) as client:
         assert client.post("/audit", json={}).status_code == 404
         assert "/audit" not in client.get("/openapi.json").json()["paths"]
-    with pytest.raises(InvalidInputError, match="audited: expected a ledger"):
+    with pytest.raises(InvalidInputError, match="audited=True also needs ledger="):
         service_of(lender, audited=True)
 
 

@@ -270,7 +270,7 @@ def test_promises_are_stored_audited_and_shown(tmp_path, lender):
         assert ledger.verify().intact
     outside.save(tmp_path / "outside.npz")
     for command in (
-        ["audit", "--ledger", path, "--model", tmp_path / "outside.npz"],
+        ["audit", tmp_path / "outside.npz", "--ledger", path],
         ["ledger", "show", "--ledger", path],
         ["ledger", "show", "--ledger", path, "--key", lender.people.index[0]],
     ):

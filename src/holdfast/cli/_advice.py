@@ -1,4 +1,4 @@
-"""Advice in a file: what `holdfast explain --out` wrote, with the people it is for, certified anew."""
+"""Advice in a file of `holdfast explain --out`, with its people, certified again."""
 
 from __future__ import annotations
 
@@ -17,23 +17,19 @@ from holdfast.cli._options import FILE, Points
 from holdfast.errors import InvalidInputError
 from holdfast.generators._stated import recourse_from
 
-AdviceFile = Annotated[
-    Path, Argument(help="What `holdfast explain --out` wrote: .csv, .csv.gz or .parquet.", **FILE)
-]
-Promised = Annotated[str, "The class that the people were promised."]
+AdviceFile = Annotated[Path, Argument(help="The file that `holdfast explain --out` wrote.", **FILE)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advised(Points):
-    """A file with advice, the model and the people that it is about, and the class that they were promised."""
+    """A file with advice, its model and its people, and the class that they were promised."""
 
     recourse: AdviceFile
-    target: Promised
 
     def read_advice(
         self, people: pd.DataFrame, path: Path | None = None, *, like: hf.Recourse | None = None
     ) -> hf.Recourse:
-        """The advice for these people; with a `path` that of another method, for the same people as `like`."""
+        """The advice for these people; with a `path` the advice of another method, for the people of `like`."""
         path = self.recourse if path is None else path
         advice = tables.read_table(path, index=self.index or "row", space=self.space)
         if ".csv" in path.suffixes:
@@ -58,7 +54,7 @@ class Advised(Points):
         usual = getattr(self, "accepted", None)
         if against is not None and usual is not None:
             raise InvalidInputError(
-                f"--accepted: {path} states the main reasons already, in its column main_reasons; leave out --accepted"
+                f"--accepted: {path} has the main reasons already, in its column main_reasons; leave out --accepted"
             )
         answered = added("found")
         stated = advice[[column for column in advice.columns if column in factuals.columns]]
@@ -82,11 +78,10 @@ class Advised(Points):
 
 @dataclass(frozen=True, kw_only=True)
 class Explained(Advised):
-    """Advice that is put into words, with what counts against each person."""
+    """Advice in words, with the main reasons against each person."""
 
     accepted: Annotated[
         Path | None,
         FILE,
-        "For advice without a column main_reasons: a table of people, to learn from what accepted ones have which "
-        "details count against someone.",
+        "A table with accepted people, to find each person's main reasons; not needed if the advice has them.",
     ] = None

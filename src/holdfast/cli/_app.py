@@ -1,7 +1,7 @@
 """The commands together.
 
-Exit codes: 0 done, 1 an error nobody foresaw, 2 bad input or usage, 3 a row is not robust and ``--fail-if-broken`` was
-given.
+Exit codes: 0 done, 1 an unforeseen error, 2 bad input or usage, 3 a broken promise, a rejected certificate or, with
+``--fail-if-broken``, a row that is not robust.
 """
 
 from __future__ import annotations
@@ -19,48 +19,55 @@ from holdfast.cli._audit import audit
 from holdfast.cli._certificates import certificates, check
 from holdfast.cli._certify import certify, radius
 from holdfast.cli._datasets import datasets
+from holdfast.cli._help import Command, Group
+from holdfast.cli._init import init
 from holdfast.cli._letters import letters
 from holdfast.cli._measured import delta, risk
-from holdfast.cli._options import command
+from holdfast.cli._options import FILE, command
 from holdfast.cli._recourse import alternatives, explain, methods
 from holdfast.cli._report import report
 from holdfast.cli._schema import schema
 from holdfast.cli._serve import serve
 
-app = typer.Typer(
-    name="holdfast",
-    help="Recourse that survives retraining, with a proof.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for function in (
-    certify, radius, schema, delta, risk, explain, alternatives, methods, datasets, certificates, check, audit, letters,
-    report, serve,
-):  # fmt: skip
-    app.command()(function)
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(benchmark.app, name="benchmark")
 
-
-@app.command()
 @command
 def demo(
-    out: Annotated[Path, {"file_okay": False}, "The folder for picture and report."] = Path("out"),
+    out: Annotated[Path, {"file_okay": False}, "The folder for the picture and the report."] = Path(
+        "out"
+    ),
     applicants: Annotated[
-        int, {"min": 400}, "How many made-up applicants the model learns from."
+        int, {"min": 400}, "Made-up applicants that the model learns from."
     ] = 4000,
-    promises: Annotated[int, {"min": 10}, "How many rejected applicants get advice."] = 200,
+    promises: Annotated[int, {"min": 10}, "Rejected applicants who get advice."] = 200,
     delta: Annotated[
-        float | None,
-        "How far each parameter may move; calibrated by retraining if not given.",
+        float | None, "How far each parameter may move. Without it: measured by retraining."
     ] = None,
-    seed: Annotated[int, "The same seed gives the same applicants and the same model."] = 7,
+    seed: Annotated[int, "The same seed gives the same applicants and model."] = 7,
 ) -> None:
-    """Loan applicants, the advice they were given, and how much of it survives retraining."""
+    """Show on made-up loan applicants how much advice survives retraining.
+
+    $ holdfast demo --out out
+    """
     from holdfast.cli.demo import run_demo
 
     run_demo(out, applicants=applicants, promises=promises, delta=delta, seed=seed)
+
+
+app = typer.Typer(
+    name="holdfast",
+    cls=Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for function in (
+    schema, explain, letters, report, audit, check, init, delta, risk, certify, radius, alternatives, certificates,
+    methods, serve, datasets, demo,
+):  # fmt: skip
+    app.command(cls=Command)(function)
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(benchmark.app, name="benchmark")
 
 
 def _version(asked: bool) -> None:
@@ -71,11 +78,21 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def options(
+    config: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Read this project file instead of holdfast.toml.", **FILE),
+    ] = None,
+    no_config: Annotated[bool, Option("--no-config", help="Read no project file.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, Option("--version", is_eager=True, callback=_version, help="Show the version.")
     ] = False,
 ) -> None:
-    """Recourse that survives retraining, with a proof."""
+    """Recourse that survives retraining, with a proof.
+
+    Start with `holdfast init`: it writes holdfast.toml, and the other commands then need few options. `holdfast COMMAND
+    --help` explains a command.
+    """
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The command ``audit``: which of the promises made so far does a new model keep?"""
+"""The command ``audit``: the promises that a new model keeps and breaks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from holdfast._files import write_json, write_table
 from holdfast._network import Network
@@ -33,37 +33,40 @@ from holdfast.promises._audit_result import STATUSES, AuditTotals
 @command
 def audit(
     ledger: LedgerFile,
-    model: Annotated[Path, FILE, "The new classifier: .onnx, .skops or .npz."],
+    model: Annotated[Path, Argument(help="The new classifier.", **FILE)],
     deciding: Deciding,
     *,
     schema: Annotated[
         Path | None,
         FILE,
-        "How the new model reads raw values, if that has changed: FeatureSpace.to_dict().",
+        "The new model's schema, if it reads the columns in another way.",
     ] = None,
     radius: Annotated[
         bool,
-        "Also how far the model may move from here before a kept promise can break.",
+        "Also compute how far the model may move before a kept promise can break.",
     ] = False,
     history: Annotated[
         list[Path] | None,
         FILE,
-        "An earlier model; repeat it, the oldest first: how long the promises will last.",
+        "An earlier model, the oldest first: estimate how long the promises last.",
     ] = None,
-    confidence: Annotated[float, "With --history: the probability to state."] = 0.95,
-    horizon: Annotated[int, COUNT, "With --history: how many retrainings to look ahead."] = 12,
-    period: Annotated[str, "day|week|month|quarter|year", "How often one retrains."] = "month",
+    confidence: Annotated[float, "With --history: the probability of the estimate."] = 0.95,
+    horizon: Annotated[int, COUNT, "With --history: retrainings to look ahead."] = 12,
+    period: Annotated[str, "day|week|month|quarter|year", "Time between retrainings."] = "month",
     out: Out = None,
     report: Annotated[
-        Path | None, Option("--json", dir_okay=False, help="Where the totals go, as JSON.")
+        Path | None, Option("--json", dir_okay=False, help="Write the totals here, as JSON.")
     ] = None,
     contacts: Annotated[
-        Path | None, "Where the people whose promise is broken go, as a table."
+        Path | None, "Write the people whose promise is broken here, as a table."
     ] = None,
     opening: Opening,
     n_jobs: Jobs = 1,
 ) -> None:
-    """Which promises does a new model keep? Exit code 3 if any is broken."""
+    """Find the promises that a new model breaks. Exit code 3 if there is one.
+
+    $ holdfast audit new.npz --ledger promises.ledger --contacts to-contact.csv
+    """
     for path in (out, contacts):
         tables.check_output(path)
     tables.check_output(report, table=False)
@@ -108,7 +111,7 @@ def audit(
 
 
 def _drifting(models: list[Model], kinds: set[Changes]) -> float | None:
-    """The norm of the promises' radii, if all are distances between networks; else the promises are counted."""
+    """The norm of the promises' radii, if all are distances between networks; else None, and promises are counted."""
     if len(kinds) != 1 or not all(isinstance(model.classifier, Network) for model in models):
         return None
     (kind,) = kinds
@@ -118,7 +121,7 @@ def _drifting(models: list[Model], kinds: set[Changes]) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class _Judge:
-    """A part of the ledger as a table of what became of its promises; keys and classes are text, as files have them."""
+    """A part of the ledger as a table with the status of its promises; keys and classes are text, as in files."""
 
     plan: AuditPlan
     expiry: Expiry | None
@@ -144,19 +147,19 @@ class _Judge:
 
 
 class _AuditCounts:
-    """What is said of all promises together, from what came of each part of the ledger."""
+    """The figures of all promises together, summed over the parts of the ledger."""
 
     def __init__(self, plan: AuditPlan) -> None:
         self.plan = plan
         self.groups: list[tuple[Group, ...]] = []
-        # Whose promise is not kept.
+        # The people whose promise is not kept.
         self.broken: list[pd.DataFrame] = []
         self.left = Shares()
-        # How many kept promises last through so many retrainings.
+        # The number of kept promises by the number of retrainings that they last.
         self.lasting = Counter[int]()
 
     def add(self, part: tuple[int, int], frame: pd.DataFrame) -> None:
-        """Some more promises."""
+        """Count another part."""
         codes = pd.Categorical(frame["status"], list(map(str, STATUSES))).codes
         self.groups.append(self.plan.groups(part, codes, frame["margin"].to_numpy()))
         broken = np.isin(codes, [STATUSES.index(Status.BROKEN), STATUSES.index(Status.UNREADABLE)])
@@ -168,7 +171,7 @@ class _AuditCounts:
 
     @property
     def totals(self) -> AuditTotals:
-        """What an audit says of all."""
+        """The totals of the audit."""
         return self.plan.totals(self.groups)
 
 
@@ -217,8 +220,8 @@ def _show(
     elif expiry is not None:
         if expiry.known == 0:
             say(
-                f"How long: {expiry.needed[0]} retrainings are needed to say anything with {expiry.confidence:.4g}, "
-                f"the history has {expiry.windows[0]}."
+                f"How long they last: not known. A probability of {expiry.confidence:.4g} needs "
+                f"{expiry.needed[0]} retrainings; the history has {expiry.windows[0]}."
             )
         for k in range(1, expiry.known + 1):
             count = sum(n for lasting, n in counts.lasting.items() if lasting >= k)
@@ -236,13 +239,13 @@ def _sentence(group: Group) -> str:
     count = sum(group.totals.values())
     start = f"{count:,} promises under model {group.terms.model_hash[:12]}"
     if not group.how:
-        return f"{start}: not comparable with the new model ({group.why_not}), so it was run."
-    folded = "" if group.how == "parameters" else ", changed preprocessing or threshold taken in"
+        return f"{start}: not comparable with the new model ({group.why_not}), so the new model was run."
+    folded = "" if group.how == "parameters" else ", with changed preprocessing or threshold"
     where = (
         "they have no Δ"
         if changes is None
         else f"{'inside' if group.inside else 'outside'} their {changes.words}"
     )
-    # Of trees there is no one distance.
+    # Trees have no single distance.
     far = f" at distance {group.distance:.4g}{folded};" if math.isfinite(group.distance) else ""
     return f"{start}: the new model is{far} {where}."

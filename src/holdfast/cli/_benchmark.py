@@ -1,4 +1,4 @@
-"""The commands below ``benchmark``: methods compared on your own tables, as in the paper, or under kinds of change."""
+"""The commands below ``benchmark``: compare methods on tables, as in the paper, or under kinds of change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rich.markup import escape
 
 import holdfast as hf
 from holdfast.cli import _tables as tables
-from holdfast.cli._benchmark_pages import AtATime, Bar, changes, paper
+from holdfast.cli._benchmark_pages import AtATime, changes, paper
+from holdfast.cli._help import Command, Group
 from holdfast.cli._options import COUNT, FILE, Texts, command, spelled
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.datasets._catalogue import Facts
@@ -22,64 +23,69 @@ from holdfast.study import BenchmarkResult
 from holdfast.study import benchmark as compare
 
 app = typer.Typer(
-    help="Compare methods: on tables of your own or public ones, as in the paper, or under kinds of change.",
+    help="Compare methods on tables, as in the paper, or under kinds of change.",
+    cls=Group,
     no_args_is_help=True,
 )
-app.command()(paper)
-app.command()(changes)
+app.command(cls=Command)(paper)
+app.command(cls=Command)(changes)
 
 
-# The exit code where not a single method answered.
+# The exit code if every method failed.
 NOTHING_WORKED = 1
 
 
 class Trained(StrEnum):
-    """What is trained."""
+    """The kinds of models."""
 
     nn = "nn"
     lr = "lr"
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def run(
     out: Annotated[
         Path,
         {"file_okay": False},
-        "The folder for results; a run that was killed goes on there.",
+        "The folder for results; an interrupted run continues there.",
     ],
     delta: Annotated[
         list[str],
-        "How far each parameter may move: a number, or inc or val to measure it; may be repeated.",
+        "NUMBER|inc|val",
+        "How far each parameter may move; inc and val measure it.",
     ],
-    datasets: Annotated[Texts, "A public table, see `holdfast datasets`; may be repeated."] = None,
-    data: Annotated[Path | None, FILE, "A table of your own: .csv, .csv.gz or .parquet."] = None,
-    target_column: Annotated[str | None, "COLUMN", "The labels in --data."] = None,
-    schema: Annotated[
-        Path | None, FILE, "What can change in --data: FeatureSpace.to_dict() as JSON."
-    ] = None,
-    immutable: Annotated[
-        Texts, "COLUMN", "A column of --data that cannot change; repeat it."
-    ] = None,
-    target: Annotated[
-        str | None, "The class that the people want; by default the last one."
-    ] = None,
+    datasets: Annotated[Texts, "NAME", "A public table, see `holdfast datasets`."] = None,
+    data: Annotated[Path | None, FILE, "Your own table: .csv, .csv.gz or .parquet."] = None,
+    target_column: Annotated[str | None, "COLUMN", "The column of --data with the classes."] = None,
+    schema: Annotated[Path | None, FILE, "What a person can change in --data."] = None,
+    immutable: Annotated[Texts, "COLUMN", "A column of --data that cannot change."] = None,
+    target: Annotated[str | None, "The class that people want. [default: the last one]"] = None,
     methods: Annotated[
         Texts,
-        "A method, see `holdfast methods`; may be repeated. [nnce, rnce, closest]",
+        "NAME",
+        "A method, see `holdfast methods`. [default: nnce, rnce, closest]",
     ] = None,
-    model: Annotated[list[Trained] | None, "A network, logistic regression, or both. [nn]"] = None,
+    model: Annotated[
+        list[Trained] | None, "nn|lr", "A network or logistic regression. [default: nn]"
+    ] = None,
     hidden: Annotated[str, "SIZES", "The network's hidden layers."] = "10,10",
     epochs: Annotated[int, COUNT, "Passes over the training rows."] = 100,
-    seeds: Annotated[int, COUNT, "How often everything is repeated."] = 5,
+    seeds: Annotated[int, COUNT, "Number of repetitions."] = 5,
     inputs: Annotated[int, COUNT, "Rejected people for each table, model and seed."] = 20,
-    time_limit: Annotated[float | None, "SECONDS", "For each person."] = None,
+    time_limit: Annotated[float | None, "SECONDS", "The limit for each person."] = None,
     n_jobs: AtATime = 1,
-    progress: Bar = None,
 ) -> None:
-    """Train, retrain, ask each method for recourse, and see what it costs and what of it survives."""
+    """Train and retrain models, run each method, and compare cost and survival of the advice.
+
+    $ holdfast benchmark run --datasets compas --methods rnce --delta 0.02 --out study
+    """
     if bool(datasets) == (data is not None):
-        raise InvalidInputError("expected --datasets or --data, one of the two")
+        raise InvalidInputError(
+            "--datasets and --data exclude each other; keep one of them"
+            if datasets
+            else "this command needs --datasets (a public table) or --data (your own)"
+        )
     wanted: Any = datasets
     labels: list[Any] = []
     if data is not None:
@@ -98,7 +104,6 @@ def run(
         target=None if target is None else spelled(target, labels),
         out=out,
         n_jobs=n_jobs,
-        progress=progress,
         time_limit=time_limit,
     )
     if importlib.util.find_spec("matplotlib") is not None and len(result.summary()):
@@ -115,7 +120,7 @@ def _own_table(
     space, label_column = tables.read_schema(schema)
     column = target_column or label_column
     if column is None:
-        raise InvalidInputError("expected --target-column with the labels in --data, got none")
+        raise InvalidInputError("--data also needs --target-column (the column with the classes)")
     frame = tables.read_table(path)
     y = tables.column_of(frame, str(column), path, "--target-column")
     X = frame.drop(columns=column)
@@ -164,9 +169,9 @@ def _show(result: BenchmarkResult, out: Path) -> None:
             ("method", "delta", *figures), rows, right=figures, title=title, padding=(0, 0, 0, 1)
         )
     cells, reused = (part.get("cells", 0) for part in (result.computed, result.reused))
-    say(f"{cells} answers of a method computed, {reused} found finished.")
+    say(f"{cells} results computed, {reused} reused from an earlier run.")
     for row in result.failures.drop_duplicates(["dataset", "model", "method", "error"]).to_dict(
         "records"
     ):
         complain(f"{row['dataset']}, {row['model']}, {row['method']}: {row['error']}")
-    say(f"full result: {out / 'results.csv'} and beside it")
+    say(f"full result: {out / 'results.csv'} and the other files in {out}")

@@ -13,29 +13,27 @@ from typing import Annotated
 from holdfast.cli._options import COUNT, FILE, Texts, command
 from holdfast.cli._screens import say, show_table
 
-AtATime = Annotated[int, "How many tables, models and seeds at a time."]
-Bar = Annotated[bool | None, "Show a progress bar; by default on a terminal."]
+AtATime = Annotated[int, "Tables, models and seeds at a time."]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """Where results and the page go, and how the work is done."""
+    """The places of results and page, and the running of the study."""
 
     out: Annotated[
         Path,
         {"file_okay": False},
-        "The folder for results and pictures; a run that was killed goes on there.",
+        "The folder for results and pictures; an interrupted run continues there.",
     ]
     page: Annotated[
         Path | None,
         {"dir_okay": False},
-        "Where the page goes; by default paper.md or changes.md in OUT.",
+        "The page to write. [default: paper.md or changes.md in --out]",
     ] = None
     n_jobs: AtATime = 1
-    progress: Bar = None
 
     def place(self, name: str) -> Path:
-        """Where the page of that name goes; its folder is made."""
+        """The place of the page with this name; its folder is made."""
         page = self.out / f"{name}.md" if self.page is None else self.page
         page.parent.mkdir(parents=True, exist_ok=True)
         return page
@@ -57,18 +55,21 @@ def paper(
     *,
     quick: Annotated[bool, "One seed and five inputs: a few minutes."] = False,
     tables: Annotated[
-        Path | None, FILE, "The paper's figures as JSON, in place of holdfast's own copy."
+        Path | None, FILE, "The paper's figures as JSON, instead of our copy."
     ] = None,
-    seeds: Annotated[int | None, COUNT, "How many seeds, each with its own models."] = None,
+    seeds: Annotated[int | None, COUNT, "Number of seeds, each with its own models."] = None,
     datasets: Annotated[
         Texts,
-        "adult, compas, gmc, heloc, iris or california_housing; may be repeated.",
+        "NAME",
+        "adult, compas, gmc, heloc, iris or california_housing.",
     ] = None,
-    methods: Annotated[Texts, "A method by its name in the paper; may be repeated."] = None,
+    methods: Annotated[Texts, "NAME", "A method by its name in the paper."] = None,
 ) -> None:
-    """Repeat the paper's experiments and write a page with our figures beside the paper's.
+    """Repeat the paper's experiments, and write a page that compares our figures with the paper's.
 
-    The tables of data are looked for in $HOLDFAST_DATA, then in the cache, and downloaded otherwise.
+    Tables come from $HOLDFAST_DATA, the cache or a download.
+
+        $ holdfast benchmark paper --quick --out paper
     """
     from holdfast.presentation.pictures._paper import draw
     from holdfast.study.paper._claims import check_claims
@@ -83,7 +84,6 @@ def paper(
         extent = replace(extent, seeds=seeds)
     results, missing = run_paper(
         study.out, extent=extent, printed=printed, datasets=datasets, methods=methods, n_jobs=study.n_jobs,
-        progress=study.progress,
     )  # fmt: skip
     results.write(study.out)
     page = study.place("paper")
@@ -112,24 +112,21 @@ def changes(
     study: Study,
     *,
     quick: Annotated[bool, "One base model, few people and variants: minutes."] = False,
-    datasets: Annotated[
-        Texts, "heloc, compas, adult, gmc or breast_cancer; may be repeated."
-    ] = None,
-    variants: Annotated[int | None, COUNT, "Changed models of each kind."] = None,
+    datasets: Annotated[Texts, "NAME", "heloc, compas, adult, gmc or breast_cancer."] = None,
+    variants: Annotated[int | None, COUNT, "Number of changed models of each kind."] = None,
 ) -> None:
-    """Change models in eleven ways, see which promises they keep and what those cost, and write a page about it.
+    """Change models in eleven ways, and write a page on the promises that survive and their cost.
 
-    The tables of data are looked for in $HOLDFAST_DATA, then in the cache, and downloaded otherwise; breast_cancer
-    comes with scikit-learn.
+    Tables come from $HOLDFAST_DATA, the cache or a download; breast_cancer comes with scikit-learn.
+
+        $ holdfast benchmark changes --quick --out changes
     """
     from holdfast.study._changes_page import FULL, QUICK, draw, render, run_changes
 
     extent = QUICK if quick else FULL
     if variants is not None:
         extent = replace(extent, variants=variants)
-    results = run_changes(
-        study.out, extent=extent, names=datasets, n_jobs=study.n_jobs, progress=study.progress
-    )
+    results = run_changes(study.out, extent=extent, names=datasets, n_jobs=study.n_jobs)
     page = study.place("changes")
     drawable = importlib.util.find_spec("matplotlib") is not None
     pictures = draw(results, page.parent / "images") if drawable else []

@@ -1,13 +1,13 @@
-"""The commands ``certificates`` and ``check``: the proof of each promise in a file of its own, and whether it holds.
+"""The commands ``certificates`` and ``check``: a proof of each promise as a file, and an independent check of it.
 
-That is asked of `holdfast.checker`, which trusts nobody.
+The check is done by `holdfast.checker`, which uses no other part of holdfast.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,18 +31,22 @@ from holdfast.verify._exact import plain_model
 @command
 def certificates(
     advised: Advised,
-    out: Annotated[Path, "A folder, for a file each, or one file of lines: promises.jsonl."],
+    out: Annotated[Path, "A folder (a file each) or one .jsonl file (a line each)."],
     *,
     table: Annotated[
         Path | None,
-        "Where each person's verdict and certificate id go: .csv, .csv.gz or .parquet.",
+        "Write each person's verdict and certificate id here, as a table.",
     ] = None,
     parameters: Annotated[
         Path | None,
-        "Where the model's parameters go, as JSON: what the checker reads on its own.",
+        "Write the model's parameters here, as JSON, for the checker.",
     ] = None,
 ) -> None:
-    """A certificate for each promise that `explain` made, which `holdfast check` checks without trusting anyone."""
+    """Write a certificate for each promise. `holdfast check` checks it without trusting us.
+
+        $ holdfast certificates recourse.csv --model model.npz --data people.csv --index id \\
+            --target 1 --delta 0.02 --out certificates.jsonl
+    """
     tables.check_output(table)
     tables.check_output(parameters, table=False)
     advised.needed()
@@ -62,36 +66,37 @@ def certificates(
             say(f"written: {path}")
 
 
-# Statements differ in Δ, the class and the verdict: more than these at once are no longer read.
+# Statements differ in Δ, the class and the verdict; a longer list would not be read.
 _SHOWN = 10
-_PREPROCESSING = (
-    "the model's preprocessing; a certificate is about the variables that come out of it"
-)
+_PREPROCESSING = "the model's preprocessing (a certificate is about the variables after it)"
 
 
 @command
 def check(
     certificates: Annotated[
         list[Path],
-        Argument(help="Certificate files (.json, .jsonl) or folders of them.", exists=True),
+        Argument(help="Certificates: .json, .jsonl or a folder.", exists=True),
     ],
     model: Annotated[
         Path,
         FILE,
-        "The model that they are about: .npz, .json (parameters), .onnx, .skops, ...",
+        "The model of the certificates: .npz, .json (parameters), .onnx, .skops, ...",
     ],
     *,
     space: Annotated[
         Path | None,
         FILE,
-        "Also: were they made with this schema? As for --schema of `explain`.",
+        "Also check that the certificates are about this schema.",
     ] = None,
     row: Annotated[
-        Path | None, FILE, "Also: were they made for this row of data? An object of JSON."
+        Path | None, FILE, "Also check that they are about this row: a JSON object."
     ] = None,
     opening: Opening,
 ) -> None:
-    """Do these certificates hold? Checked in exact arithmetic, without a solver; exits with 3 if one does not."""
+    """Check certificates in exact arithmetic, without a solver. Exit code 3 if one is wrong.
+
+    $ holdfast check certificates.jsonl --model model.npz
+    """
     rejected = 0
     parameters, apart = _parameters(model, opening)
     given: dict[str, Any] = {"space": space and _json(space), "row": row and _json(row)}
@@ -119,11 +124,11 @@ def check(
     if checked == 0:
         raise FileFormatError(f"{certificates[0]}: expected at least one certificate, got none")
     for statement, count in statements.most_common(_SHOWN):
-        say(f"{count:,} of them: {statement}")
+        say(f"{count:,} certificate{'s' * (count != 1)}: {statement}")
     if len(statements) > _SHOWN:
-        say(f"{len(statements) - _SHOWN:,} more statements that are not shown hold")
+        say(f"{len(statements) - _SHOWN:,} more statements are proven and not shown")
     if statements:
-        say(f"not checked, for want of anything to compare with: {', '.join(unseen)}")
+        say(_unseen(unseen))
     if apart:
         say(f"not checked: {apart}")
     kinds = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
@@ -135,10 +140,22 @@ def check(
         raise typer.Exit(BROKEN)
 
 
+def _unseen(fields: Collection[str]) -> str:
+    """The fields that were not checked, with the options that check them."""
+    options = {"space": "--space", "row": "--row"}
+    open_fields = [name for name in fields if name in options]
+    said = "about is free text" if "about" in fields else ""
+    if open_fields:
+        passed = ", ".join(options[name] for name in open_fields)
+        said = "; ".join(filter(None, [f"{', '.join(open_fields)} (pass {passed})", said]))
+    others = [name for name in fields if name not in ("about", *options)]
+    return f"not checked: {', '.join(filter(None, [*others, said]))}"
+
+
 def _parameters(
     path: Path, opening: Opening
 ) -> tuple[checker.PlainModel | checker.PlainTrees, str]:
-    """The model as the checker itself reads it, or through the importers where it cannot, and what is left aside."""
+    """The model as the checker or an importer reads it, and the part of it that is not checked."""
     try:
         if path.suffix.lower() in (".npz", ".hfn", ".json"):
             return checker.load_model(path), ""

@@ -1,9 +1,9 @@
-"""The commands ``certify`` and ``radius``: do points keep their class while the model changes, and for how long?"""
+"""The commands ``certify`` and ``radius``: the rows that keep their class while the model changes, and how far."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -20,10 +20,11 @@ from holdfast.cli._parts import answers, peeked, question_of
 from holdfast.cli._running import Shares, Smallest
 from holdfast.cli._screens import complain, finish, say, show_shares, show_table
 from holdfast.errors import InvalidInputError
+from holdfast.verify._inputs import read_table
 
 # Rows that are certified at once, and rows whose radii are computed at once.
 _ROWS, _FEWER_ROWS = 2**17, 2**12
-# What the columns of factuals begin with, beside those of the points.
+# The prefix of the factuals' columns, next to those of the points.
 _WAS = "factual: "
 
 
@@ -34,26 +35,32 @@ def certify(
     factuals: Annotated[
         Path | None,
         FILE,
-        "The rows that the points explain: also ask whether Δ keeps their class.",
+        "The rows before the advice: also certify that they keep their class.",
     ] = None,
-    time_limit: Annotated[float | None, "SECONDS", "Rows undecided by then are UNKNOWN."] = None,
+    time_limit: Annotated[
+        float | None, "SECONDS", "The limit for all rows; undecided rows are UNKNOWN."
+    ] = None,
     method: Annotated[
         str,
         "joint|separate|interval",
-        "joint is exact; separate ranges and interval bounds are weaker, to compare.",
+        "joint is exact; the others are weaker, for comparison.",
     ] = "joint",
     out: Out = None,
     n_jobs: Jobs = 1,
     fail_if_broken: Annotated[
         bool,
-        "Exit with 3 unless every row is ROBUST; UNKNOWN is not ROBUST.",
+        "Exit with code 3 unless every row is ROBUST.",
     ] = False,
 ) -> None:
-    """Does each point keep its class under every model within delta of this one, or under a lower margin?"""
+    """Certify for each row of a table that it keeps the class under every model in Δ.
+
+    $ holdfast certify --model model.npz --data points.csv --index id --target 1 --delta 0.02
+    """
     tables.check_output(out)
     changes = asked.needed()
     total = len(asked.file)
-    first, points = peeked(_points(asked, _ROWS, factuals))
+    today = _Today(asked, changes, method)
+    first, points = peeked(today.kept(_points(asked, _ROWS, factuals)))
     function = hf.over_batches(
         "certify", asked.loaded, first, target=asked.label, changes=changes, space=asked.space, method=method,
         factuals=None if factuals is None else _WAS,
@@ -73,6 +80,7 @@ def certify(
         n_jobs=n_jobs,
     ):  # fmt: skip
         n += len(part)
+        today.add(part)
         # Columns without their keys: pandas would look names of its own up among these.
         holds = part["robust"].to_numpy()
         robust += int(holds.sum())
@@ -88,9 +96,15 @@ def certify(
     say(f"{robust:,} of {n:,} rows provably keep class {asked.target} under {changes.every_model}.")
     if factuals is not None:
         say(
-            f"Every such model keeps the class of {sound:,} of the factuals; in {both:,} rows both hold."
+            f"Every such model keeps the class of {sound:,} of the factuals; both are proven for {both:,} rows."
         )
-    show_shares(verdicts, "verdict", order=["ROBUST", "NOT_ROBUST", "UNKNOWN"])
+    lines = {
+        "rejected today": today.rejected,
+        "can be broken by a model in Δ": verdicts["NOT_ROBUST"] - today.rejected,
+        "proven (ROBUST)": verdicts["ROBUST"],
+        "undecided (UNKNOWN)": verdicts["UNKNOWN"],
+    }
+    show_shares(lines, "the class under Δ", order=list(lines))
     show_shares(deciders, "decided by")
     if robust:
         smallest.show("smallest certified margins", "margin at least")
@@ -102,9 +116,11 @@ def certify(
 
 @command
 def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
-    """How far may the model move, or its margin fall, before each point loses its class?
+    """Compute how far the model may move before each row loses its class.
 
-    With --delta, --margin or --changes it is measured in that way, and one also sees how many rows allow as much.
+    With --delta, --margin or --changes the radius is in that unit, and the rows that allow that much are counted.
+
+        $ holdfast radius --model model.npz --data points.csv --index id --target 1
     """
     tables.check_output(out)
     given = asked.read()
@@ -151,10 +167,46 @@ def radius(asked: Points, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     finish(f"{n:,} rows", seconds, out)
 
 
-def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[pd.DataFrame]:
-    """The points, in raw units where a schema says how the model reads them; of advice, those that there are.
+class _Today:
+    """Counts the rows that today's model itself rejects, among those that are not robust."""
 
-    With factuals, their columns beside them.
+    def __init__(self, asked: Points, changes: Changes, method: str) -> None:
+        self.asked = asked
+        self.rejected = 0
+        # The first stage for networks is today's model. Other kinds have no such stage, so the model is run.
+        self.known = (
+            isinstance(changes, hf.PlausibleChanges)
+            and isinstance(asked.loaded.classifier, hf.Network)
+            and asked.threshold_range is None
+            and method == "joint"
+        )
+        self.waiting = deque[pd.DataFrame]()
+
+    def kept(self, batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        """The same batches, each kept until its verdicts come."""
+        for frame in batches:
+            if not self.known:
+                self.waiting.append(frame)
+            yield frame
+
+    def add(self, part: pd.DataFrame) -> None:
+        """Count the next batch."""
+        broken = (part["verdict"] == "NOT_ROBUST").to_numpy()
+        if self.known:
+            self.rejected += int((broken & (part["decided_by"] == "forward pass").to_numpy()).sum())
+            return
+        frame = self.waiting.popleft()[broken]
+        if len(frame):
+            frame = frame[[name for name in frame.columns if not str(name).startswith(_WAS)]]
+            table = read_table(self.asked.loaded, frame, self.asked.space)
+            labels = table.model.classifier.predict(table.points)
+            self.rejected += int((labels != self.asked.label).sum())
+
+
+def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[pd.DataFrame]:
+    """The points, in raw units if there is a schema; of a file of advice, the rows that have advice.
+
+    With factuals, their columns are next to the points'.
     """
     before = None
     if factuals is not None:
@@ -169,8 +221,8 @@ def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[
                 own = tables.rows_by_key(before, frame, factuals, "the data")
             elif len(own) < len(frame):
                 raise InvalidInputError(
-                    f"{factuals}: expected {count + len(frame)} rows or more, one for each row of data, "
-                    f"got {len(before)}"
+                    f"--factuals {factuals}: expected {count + len(frame)} rows or more, one for each row of --data, "
+                    f"got {len(before)}; --index COLUMN pairs them by key"
                 )
             own = tables.own_columns(own, asked.loaded, factuals, asked.space)
             own = own.set_axis(frame.index, axis=0).add_prefix(_WAS)
@@ -179,5 +231,6 @@ def _points(asked: Points, size: int, factuals: Path | None = None) -> Iterator[
         yield frame
     if before is not None and asked.index is None and len(before) != count:
         raise InvalidInputError(
-            f"{factuals}: expected {count} rows, one for each row of data, got {len(before)}"
+            f"--factuals {factuals}: expected {count} rows, one for each row of --data, got {len(before)}; "
+            "--index COLUMN pairs them by key"
         )

@@ -1,4 +1,4 @@
-"""The command ``datasets``: the tables that `holdfast.datasets.load` knows, and what to know about each."""
+"""The command ``datasets``: the tables that `holdfast.datasets.load` knows, with their sources and caveats."""
 
 from __future__ import annotations
 
@@ -34,18 +34,21 @@ def datasets(
     out: Out = None,
     schema: Annotated[
         Path | None,
-        "Where the feature space goes, as JSON: what `explain --schema` reads.",
+        "Write the feature space here, as JSON, for --schema.",
     ] = None,
     as_in_paper: Annotated[
         bool,
-        "gmc: each row of class 0 three times, as in the paper's experiments.",
+        "gmc: repeat each row of class 0 three times, as the paper does.",
     ] = False,
 ) -> None:
-    """The public tables: rows, classes, licence, where each is found; one of them in detail, or as a file."""
+    """List the public tables, show one in detail, or write it to a file.
+
+    $ holdfast datasets adult --out adult.csv --schema adult.json
+    """
     if name is None:
         if out is not None or schema is not None:
             raise InvalidInputError(
-                f"expected the NAME of a table to write, one of {', '.join(names())}"
+                f"--out and --schema also need NAME: one of {', '.join(names())}"
             )
         _show_all()
         return
@@ -55,7 +58,7 @@ def datasets(
 
 
 def _write(name: str, out: Path | None, schema: Path | None, as_in_paper: bool) -> None:
-    """The table with its label last, and the space, from the network if need be."""
+    """The table with its label last, and the space; a missing table is downloaded."""
     tables.check_output(out)
     tables.check_output(schema, table=False)
     data = load(name, as_in_paper=as_in_paper)
@@ -106,7 +109,7 @@ def _show_one(facts: Facts) -> None:
 
 
 def _where(facts: Facts, *, short: bool = False) -> str:
-    """Where the table is found; in a word, for the list, if `short`."""
+    """The place of the table; in a few words for the list, if `short`."""
     if facts.download is None:
         return "comes with holdfast" if facts.name == "loans" else "comes with scikit-learn"
     path = find(facts)

@@ -14,6 +14,7 @@ from typer import Argument, Option
 
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
+from holdfast.cli._help import Command, Group
 from holdfast.cli._options import BROKEN, FILE, command
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.errors import InvalidInputError
@@ -21,18 +22,19 @@ from holdfast.promises import Ledger
 from holdfast.promises._ledger_read import overviews
 
 app = typer.Typer(
-    help="Every promise that was made, in a file that shows when it was tampered with.",
+    help="Record promises in a file that shows tampering, and read them.",
+    cls=Group,
     no_args_is_help=True,
 )
 
 LedgerFile = Annotated[Path, FILE, "The ledger."]
-# The secret itself is no option: what is typed in a shell is kept, and shown to others.
+# The secret itself is not an option: shells keep typed text and show it to others.
 SECRET = "HOLDFAST_LEDGER_SECRET"
 SecretFile = Annotated[
     Path | None,
     Option(
         "--secret-file",
-        help=f"A file with the secret behind pseudonyms; else ${SECRET} is looked at.",
+        help=f"A file with the secret of the pseudonyms. [default: ${SECRET}]",
         **FILE,
     ),
 ]
@@ -47,44 +49,48 @@ def read_secret(path: Path | None) -> str | None:
     )
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def add(
     advised: Advised,
-    ledger: Annotated[Path, {"dir_okay": False}, "The ledger; created if it is not there."],
+    ledger: Annotated[Path, {"dir_okay": False}, "The ledger; it is created if missing."],
     *,
-    date: Annotated[
-        str | None, "When the promises were made, 2026-11-16; today if not given."
-    ] = None,
-    no_radius: Annotated[bool, "Do not compute each promise's certified radius."] = False,
+    date: Annotated[str | None, "YYYY-MM-DD", "The date of the promises. [default: today]"] = None,
+    no_radius: Annotated[bool, "Compute no certified radii."] = False,
     secret: SecretFile = None,
 ) -> None:
-    """Record the promises that `explain` made: all of them, or none if anything is wrong.
+    """Record the promises in a file of advice: all of them, or none after an error.
 
-    What is recorded already (same key, date, terms, class and advice) is left out.
+    A promise that is recorded already (same key, date, terms, class and advice) is not repeated.
+
+        $ holdfast ledger add recourse.csv --ledger promises.ledger --model model.npz \\
+            --data people.csv --index id --target 1 --delta 0.02
     """
     recourse = advised.read_advice(advised.table)
     with Ledger(ledger, secret=read_secret(secret)) as book:
         receipt = book.add(recourse, date=date, radius=not no_radius)
-    say(f"{receipt.added:,} promises recorded, {receipt.skipped:,} rows without an answer skipped.")
+    say(f"{receipt.added:,} promises recorded, {receipt.skipped:,} rows without advice skipped.")
     if receipt.repeated:
         say(f"{receipt.repeated:,} were recorded already.")
     say(f"{receipt.total:,} promises in {ledger}")
     say(
-        "Keep the ledger's head elsewhere (`holdfast ledger head`): `ledger verify --head` then also sees entries that "
-        "were cut off at the end."
+        "Keep the ledger's head elsewhere (`holdfast ledger head`). `ledger verify --head` then also finds entries "
+        "that were cut off at the end."
     )
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def show(
     ledger: LedgerFile,
     *,
-    key: Annotated[str | None, "Show the promises made to this person instead."] = None,
+    key: Annotated[str | None, "Show the promises to this person."] = None,
     secret: SecretFile = None,
 ) -> None:
-    """How many promises there are, under which models and Δ; or, with --key, someone's promises one by one."""
+    """Count the promises by model and Δ, or show the promises to one person.
+
+    $ holdfast ledger show --ledger promises.ledger --key 3
+    """
     with Ledger(ledger, create=False, secret=read_secret(secret)) as book:
         if key is not None:
             _show_person(key, book.find(key))
@@ -125,10 +131,13 @@ def show(
                 say(f"{words}: measured, not proven: {one}")
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def head(ledger: LedgerFile) -> None:
-    """What stands for the whole ledger, to be kept elsewhere: three lines, the body of a C2SP checkpoint."""
+    """Print the ledger's head: three lines to keep elsewhere, the body of a C2SP checkpoint.
+
+    $ holdfast ledger head --ledger promises.ledger > head.txt
+    """
     with Ledger(ledger, create=False) as book:
         typer.echo(book.head, nl=False)
 
@@ -151,22 +160,23 @@ def _show_person(key: str, promises: pd.DataFrame) -> None:
         say(f"{made}: {'; '.join(changes) or 'nothing to change'}")
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def verify(
     ledger: LedgerFile,
     *,
     head: Annotated[
-        Path | None, FILE, "A head that was kept: what `ledger head` printed, or a signed note."
+        Path | None, FILE, "A kept head: the output of `ledger head`, or a signed note."
     ] = None,
     recheck: Annotated[
-        str | None, "all, or N", "Also certify promises again: all of them, or N drawn at random."
+        str | None, "all|N", "Also certify promises again: all, or N drawn at random."
     ] = None,
 ) -> None:
-    """Is every entry what was written, in its place? Exit code 3 if not.
+    """Check that no entry was changed, moved or removed. Exit code 3 if one was.
 
-    Entries cut off at the end show only against a head that was kept. That a promise was ever certified shows only
-    with --recheck.
+    Only --head finds entries that were cut off at the end. Only --recheck shows that a promise was ever certified.
+
+        $ holdfast ledger verify --ledger promises.ledger --head head.txt --recheck 50
     """
     if recheck not in (None, "all") and not recheck.isdecimal():
         raise InvalidInputError(f"--recheck: expected all or a whole number, got {recheck!r}")
@@ -180,31 +190,36 @@ def verify(
     say(str(result))
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def export(
     ledger: LedgerFile,
     *,
-    out: Annotated[Path, "Where the table goes: .csv, .csv.gz or .parquet."],
+    out: Annotated[Path, "The file to write: .csv, .csv.gz or .parquet."],
 ) -> None:
-    """Every promise as a table, x and x' as JSON in raw units."""
+    """Write every promise to a table; the person's row and the advice are JSON in raw units.
+
+    $ holdfast ledger export --ledger promises.ledger --out promises.csv
+    """
     tables.check_output(out)
     with Ledger(ledger, create=False) as book:
         say(f"{book.export(out):,} promises: {out}")
 
 
-@app.command()
+@app.command(cls=Command)
 @command
 def erase(
-    key: Annotated[str, Argument(help="Whose promises; a pseudonym as it is, without the secret.")],
+    key: Annotated[str, Argument(help="The person's key; a pseudonym needs no secret.")],
     ledger: LedgerFile,
     *,
-    why: Annotated[str, "A reason to put on record. It cannot be erased: name nobody."] = "",
+    why: Annotated[str, "The reason, which is recorded for good: name no person in it."] = "",
     secret: SecretFile = None,
 ) -> None:
-    """Take everything that the ledger says of someone's promises out of the file; their place in the chain remains.
+    """Erase the contents of a person's promises; their places in the chain remain.
 
-    Exports, backups, letters and certificates are not reached.
+    Exports, backups, letters and certificates are not erased.
+
+        $ holdfast ledger erase 3 --ledger promises.ledger --why "request of 2026-02-01"
     """
     with Ledger(ledger, create=False, secret=read_secret(secret)) as book:
         erased = book.erase(key, why=why)

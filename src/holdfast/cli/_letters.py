@@ -28,7 +28,7 @@ FOLDER = {"exists": True, "file_okay": False, "readable": True}
 
 
 def _write_templates(folder: Path | None) -> None:
-    """``--write-templates`` copies our templates and ends the command, whatever else was given."""
+    """``--write-templates`` copies our templates and ends the command."""
     if folder is None:
         return
     from holdfast.presentation.letters import write_templates
@@ -42,59 +42,64 @@ def _write_templates(folder: Path | None) -> None:
 @command
 def letters(
     advised: Explained,
-    out: Annotated[Path, "A new or empty folder for the letters and their manifest.csv."],
+    out: Annotated[
+        Path, {"file_okay": False}, "A new or empty folder for the letters and manifest.csv."
+    ],
     *,
     until: Annotated[
         str | None,
         "DATE",
-        "Until when you commit to what is guaranteed: 2027-01-31.",
+        "The end of your commitment: 2027-01-31.",
     ] = None,
     history: Annotated[
         list[Path] | None,
         FILE,
-        "A model that was in use before --model, the oldest first; repeat it. The letters then say through "
-        "how many retrainings a guarantee lasts.",
+        "An earlier model, the oldest first: the letters say how many retrainings a guarantee lasts.",
     ] = None,
-    confidence: Annotated[float, "With --history: how sure that is to be."] = 0.95,
+    confidence: Annotated[float, "With --history: the probability of that statement."] = 0.95,
     period: Annotated[
         str,
         "day|week|month|quarter|year",
-        "With --history: how often it is retrained.",
+        "With --history: the time between retrainings.",
     ] = "month",
-    language: Annotated[str, "en, de, or one that --templates has."] = "en",
+    language: Annotated[str, "en, de, or a language of --templates."] = "en",
     templates: Annotated[
         Path | None,
         FOLDER,
-        "A folder with templates of your own, see --write-templates.",
+        "A folder with your own templates, see --write-templates.",
     ] = None,
-    sender: Annotated[str | None, "Who writes; \\n begins a new line."] = None,
+    sender: Annotated[str | None, "The sender; \\n begins a new line."] = None,
     subject: Annotated[
         str | None,
-        'What about: "your loan application"; in German "Ihren Kreditantrag".',
+        'The subject: "your loan application", in German "Ihren Kreditantrag".',
     ] = None,
     name: Annotated[str | None, "COLUMN", "The column of --data with people's names."] = None,
-    date: Annotated[str | None, "The letters' date, 2026-11-16; today if not given."] = None,
+    date: Annotated[str | None, "YYYY-MM-DD", "The letters' date. [default: today]"] = None,
     no_certificates: Annotated[
         bool,
-        "Do not make a certificate for each guarantee and quote its id.",
+        "Make no certificates, and quote no ids.",
     ] = False,
     write_templates: Annotated[
         Path | None,
         Option(
             callback=_write_templates,
             is_eager=True,
-            metavar="DIR",
-            help="Copy our templates to a folder, and stop.",
+            metavar="FOLDER",
+            help="Only copy our templates to a folder.",
         ),
     ] = None,
 ) -> None:
-    """A letter to each person on what was decided and what to change; the advice is certified anew."""
+    """Write a letter to each person: the decision, its reasons and what to change.
+
+        $ holdfast letters recourse.csv --model model.npz --data people.csv --index id --target 1 \\
+            --delta 0.02 --sender "Example Bank" --out letters
+    """
     if until is not None and history:
-        raise InvalidInputError("--until: expected a date or --history, got both")
+        raise InvalidInputError("--until and --history exclude each other; keep one of them")
     changes = advised.read()
     if history and not isinstance(changes, hf.PlausibleChanges | None):
         raise InvalidInputError(
-            f"--history: expected --delta beside it, because it says how far models move, got {changes.words}"
+            f"--history needs --delta, which says how far models move; it cannot be used with {changes.words}"
         )
     names, people = None, advised.table
     if name is not None:
@@ -117,14 +122,14 @@ def letters(
     listed = ", ".join(f"{count.get(outcome, 0):,} {words}" for outcome, words in _KINDS.items())
     say(f"{(manifest['file'] != '').sum():,} letters: {listed}.")
     if count.get("already_accepted", 0):
-        say(f"{count['already_accepted']:,} people have the class already and get none.")
+        say(f"{count['already_accepted']:,} people have the class already and get no letter.")
     say(f"letters and manifest.csv: {out}")
 
 
 def _radii(result: hf.Recourse, earlier: Sequence[hf.Network]) -> np.ndarray:
-    """The certified radius of what is guaranteed, 0 for everything else.
+    """The certified radius of guaranteed advice, 0 for other rows.
 
-    Where retrainings have moved the biases, it lets them move, even if Δ does not: it is held against those moves.
+    If earlier retrainings moved the biases, the radius lets them move too, even if Δ does not.
     """
     if not isinstance(result.changes, hf.PlausibleChanges):
         return np.zeros(len(result))

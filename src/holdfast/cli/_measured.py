@@ -1,7 +1,7 @@
-"""The commands ``delta`` and ``risk``: what to promise against, measured on models that were retrained.
+"""The commands ``delta`` and ``risk``: Δ for promises, measured on models that were retrained.
 
-How far retraining moves a model, and how much margin a promise needs so that the next model breaks few enough of them;
-both as a changes file.
+`delta` measures how far retraining moves a model; `risk` how much margin a promise needs so that few are broken. Both
+write a changes file.
 """
 
 from __future__ import annotations
@@ -32,69 +32,71 @@ def delta(
     reading: Reading,
     history: Annotated[
         list[Path] | None,
-        Argument(
-            help="Models in the order of their use, each retrained from the one before.", **FILE
-        ),
+        Argument(help="Models, the oldest first, each retrained from the one before.", **FILE),
     ] = None,
     *,
     origin: Annotated[
         Path | None,
         FILE,
-        "The model that all of those in the history were retrained from.",
+        "The one model from which all HISTORY models were retrained.",
     ] = None,
     model: Annotated[
         Path | None,
         FILE,
-        "Without a history: today's scikit-learn model, to be retrained: .skops or a pickle.",
+        "Without HISTORY: a scikit-learn model to retrain (.skops or a pickle).",
     ] = None,
     data: Annotated[
         Path | None,
         FILE,
-        "With --model: the table that it is retrained on. With a history of trees: how many of its "
-        "rows bear the radii is said.",
+        "The table to retrain on. With HISTORY of trees: rows to test the radii on.",
     ] = None,
-    label: Annotated[str | None, "COLUMN", "With --data: the column with the classes."] = None,
+    label: Annotated[str | None, "COLUMN", "The column of --data with the classes."] = None,
     schema: Schema = None,
     how: Annotated[
         str,
         "incremental|complete|leave_one_out|refit",
-        "With --model: a few more gradient steps, from scratch on half as many rows drawn with "
-        "replacement, from scratch without a few of the rows, or the same trees with new leaves.",
+        "Retraining: more gradient steps, from scratch on a sample, from scratch without a few rows, or "
+        "new leaves for the same trees.",
     ] = "incremental",
     runs: Annotated[
         int | None,
         COUNT,
-        "With --model: how many retrainings; by default as few as will do.",
+        "Number of retrainings. [default: as few as --coverage needs]",
     ] = None,
-    epochs: Annotated[
-        int | None, COUNT, "With --model: passes over the rows; one if incremental."
-    ] = None,
-    coverage: Annotated[float, "How probable it is to be that the next model stays within."] = 0.95,
+    epochs: Annotated[int | None, COUNT, "Passes over the rows of each retraining."] = None,
+    coverage: Annotated[float, "Probability that the next model stays within delta."] = 0.95,
     confidence: Annotated[
         float | None,
-        "How sure to be that this very history gives that coverage: it takes more.",
+        "Also a confidence that this history gives that coverage; needs more models.",
     ] = None,
     shape: Annotated[
         str | None,
         "uniform|layer|parameter",
-        "One radius for all parameters (the default), or each layer or parameter. Trees have one for "
-        "each leaf.",
+        "One delta for all parameters, each layer or each parameter. Trees: each leaf. [default: uniform]",
     ] = None,
     norm: Norm = math.inf,
-    seed: Annotated[int, "For the rows that each retraining draws, and its start."] = 0,
-    out: Annotated[Path | None, "Where Δ goes, as JSON: what --changes reads."] = None,
+    seed: Annotated[int, "Seed of the retrainings."] = 0,
+    out: Annotated[Path | None, "Write Δ here, as JSON, for --changes."] = None,
 ) -> None:
-    """How far does retraining move the model? A delta that the next one stays within, with a stated probability."""
+    """Measure how far retraining moves the model: a delta that the next model stays within, with a probability.
+
+    It needs the models of the past (HISTORY), or --model, --data and --label to retrain one.
+
+        $ holdfast delta january.npz february.npz march.npz --out changes.json
+    """
     tables.check_output(out, table=False)
     if bool(history) == (model is not None):
         raise InvalidInputError(
-            "expected model files, or --model with --data and --label, got "
-            f"{'both' if history else 'neither'}"
+            "HISTORY and --model exclude each other; keep one of them"
+            if history
+            else "this command needs HISTORY (two or more model files), or --model with --data and --label"
         )
     models: Any = list(map(reading.model_in, history or ()))
     if model is not None and (data is None or label is None):
         raise InvalidInputError(
-            f"{'--data' if data is None else '--label'}: expected it beside --model, got none"
+            "--model also needs --data (a table to retrain on)"
+            if data is None
+            else "--model also needs --label (the column of --data with the classes)"
         )
     rows: Any = None
     if data is not None:
@@ -133,7 +135,7 @@ def risk(
     retrained: Annotated[
         list[Path] | None,
         Argument(
-            help="Models retrained as the next one will be, none of them used for anything else.",
+            help="Models retrained as the next one will be, and used for nothing else.",
             **FILE,
         ),
     ] = None,
@@ -141,26 +143,28 @@ def risk(
     label: Annotated[
         str | None,
         "COLUMN",
-        "Without such models: the column of --candidates with the classes. The model, a scikit-learn one, is "
-        "then refitted to half as many rows of that table, drawn with replacement.",
+        "Without RETRAINED: the column of --candidates with the classes, to retrain a scikit-learn --model.",
     ] = None,
-    runs: Annotated[int, COUNT, "With --label: how often."] = 20,
+    runs: Annotated[int, COUNT, "With --label: number of retrainings."] = 20,
     broken: Annotated[float, "The share of promises that the next model may break."] = 0.1,
     probability: Annotated[
         float | None,
-        "With this probability at most that share, in place of on average.",
+        "At most that share with this probability, instead of on average.",
     ] = None,
     coverage: Annotated[
         float,
-        "Of the people who have advice at the least setting, the share who must keep some.",
+        "Of the people with advice at the least margin: the share who must keep advice.",
     ] = 1.0,
-    out: Annotated[Path | None, "Where the changes go, as JSON: what --changes reads."] = None,
-    evidence: Annotated[Path | None, "Where what was measured goes, as a table."] = None,
+    out: Annotated[Path | None, "Write Δ here, as JSON, for --changes."] = None,
+    evidence: Annotated[Path | None, "Write the measurements here, as a table."] = None,
 ) -> None:
-    """How much margin does a promise need, so that the next model breaks at most a share of them? For any model.
+    """Measure how much margin promises need so that the next model breaks at most a share of them.
 
-    A chance, measured on retrained models, and never a proof. The margin is varied; with --delta, --margin or --changes
-    the size of that kind of change is. What is found belongs to the method and to people like these.
+    It works for any model. The result is a measured chance, not a proof, and belongs to this method and to people like
+    these. It needs RETRAINED models, or --candidates and --label to retrain the model.
+
+        $ holdfast risk month-*.pkl --trust-pickle --model model.pkl --data people.csv --schema schema.json \\
+            --index id --target 1 --method rnce --candidates train.csv --out risk.json
     """
     tables.check_output(out, table=False)
     tables.check_output(evidence)
@@ -187,11 +191,11 @@ def risk(
 def _refitted(
     asked: Asked, model: Model, space: hf.FeatureSpace, label: str | None, runs: int
 ) -> hf.retraining.RetrainedModels:
-    """The model as it would have been with other rows of the same kind, its preprocessing included."""
+    """The model, with its preprocessing, retrained on samples of the rows."""
     if asked.candidates is None or label is None:
         raise InvalidInputError(
-            "expected retrained models, or --candidates and --label to refit the model, got no "
-            f"{'--label' if label is None else '--candidates'}"
+            "this command needs RETRAINED model files, or --candidates and --label to retrain --model; "
+            f"{'--label' if label is None else '--candidates'} is missing"
         )
     table = tables.read_table(asked.candidates, space=space)
     classes = tables.column_of(table, label, asked.candidates, "--label").to_numpy()
@@ -199,8 +203,8 @@ def _refitted(
     estimator = read_object(asked.model, trust_pickle=asked.trust_pickle)
     if not hasattr(estimator, "get_params"):
         raise InvalidInputError(
-            f"--model: expected a scikit-learn model (.skops or a pickle) to refit, got {type(estimator).__name__}; "
-            "retrain it yourself and give the models"
+            f"--model: only a scikit-learn model (.skops or a pickle) can be retrained here, this is "
+            f"{type(estimator).__name__}; retrain it yourself and pass the models as RETRAINED"
         )
     return hf.retrain(
         estimator,

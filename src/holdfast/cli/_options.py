@@ -1,4 +1,4 @@
-"""Options that several commands share, and what a command does with an error."""
+"""Options that several commands share, their groups in help, and errors as one line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import pandas as pd
 import typer
 from typer import Option
-from typer.models import ArgumentInfo
+from typer.models import ArgumentInfo, OptionInfo
 
 import holdfast as hf
 from holdfast._files import read_json
@@ -33,77 +33,91 @@ from holdfast.verify._fingerprint import leave_out
 BAD_INPUT = 2
 BROKEN = 3
 
-# Settings of options: a file to be read, whatever is there, a number from 1 on.
+# Settings of options: a file to read, a file or folder to read, a number from 1 on.
 FILE: dict[str, Any] = {"exists": True, "dir_okay": False, "readable": True}
 THERE = {"exists": True}
 COUNT = {"min": 1}
-# A file that stands behind a name of its own.
+# A file with a name of its own.
 NAMED_FILE = "NAME=FILE"
 
 
-MODELS = (
-    ".onnx, .skops, a network saved by holdfast (.npz), trees of XGBoost (.json, .ubj), LightGBM (.txt) or "
-    "CatBoost (.cbm), or with --trust-pickle a pickle."
-)
-ModelFile = Annotated[Path, FILE, f"The classifier: {MODELS}"]
-DataFile = Annotated[
+ModelFile = Annotated[
     Path,
-    THERE,
-    "The points, one a row: .csv, .csv.gz, .parquet, or a folder of Parquet files.",
-]
-Schema = Annotated[
-    Path | None,
     FILE,
-    "How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
-    "FeatureSpace.to_dict() as JSON.",
+    "The classifier: .npz, .onnx, .skops, trees of XGBoost, LightGBM or CatBoost, or a pickle.",
 ]
-Norm = Annotated[float, "inf|1|2", "The p-norm in which delta is measured."]
-Index = Annotated[str | None, "COLUMN", "A key column, kept in the output."]
+DataFile = Annotated[Path, THERE, "The people: .csv, .parquet or a folder of those."]
+Schema = Annotated[Path | None, FILE, "What a person can change, from `holdfast schema`."]
+Norm = Annotated[float, "inf|1|2", "The norm of delta."]
+Index = Annotated[str | None, "COLUMN", "The column with the people's keys."]
 Texts = list[str] | None
-Drop = Annotated[Texts, "COLUMN", "A column to leave out; may be repeated."]
-Out = Annotated[Path | None, "Where the full result goes: .csv, .csv.gz or .parquet."]
-Jobs = Annotated[int, "How many batches at once; -1: one for each core."]
-TrustPickle = Annotated[
-    bool,
-    "Open a .pkl, .joblib or .pt file, which can run any code it holds.",
-]
-Debug = Annotated[bool, "Show where an error came from."]
+Drop = Annotated[Texts, "COLUMN", "A column to leave out."]
+Out = Annotated[Path | None, "Write the result here: .csv, .csv.gz or .parquet."]
+Jobs = Annotated[int, "Batches at once; -1: all cores."]
+TrustPickle = Annotated[bool, "Open pickles, which can run any code."]
+
+ARGUMENTS = "Arguments"
+# The groups of options in help, and the order of the options in each.
+GROUPS: tuple[tuple[str, str], ...] = (
+    (ARGUMENTS, ""),
+    ("What may change in the model", "delta margin changes norm no_biases threshold_range"),
+    (
+        "Input",
+        "model data schema space index drop label target_column candidates factuals accepted row origin threshold "
+        "scale tables datasets compare group trust_pickle",
+    ),
+    (
+        "Method",
+        "method methods answers rows how runs history retrained key epochs coverage confidence broken probability "
+        "shape radius no_radius calibrated horizon period target hidden seeds inputs variants quick applicants "
+        "promises seed time_limit as_in_paper recheck head",
+    ),
+    (
+        "What people can change",
+        "immutable increasing decreasing free range max_change step order allowed fillable rule protected",
+    ),
+    (
+        "Wording",
+        "until sender subject name language templates title outcome date why no_certificates",
+    ),
+    (
+        "Service",
+        "host port workers token_file audit_token_file max_bytes max_people max_seconds max_waiting",
+    ),
+    (
+        "Output",
+        "out overwrite force certificates table parameters evidence report contacts page ledger letters secret "
+        "write_templates",
+    ),
+    ("Running", "n_jobs fail_if_broken"),
+)
+_PLACES = {
+    option: (number, place)
+    for number, (_, options) in enumerate(GROUPS)
+    for place, option in enumerate(options.split())
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MayChange:
-    """What may become of the model."""
+    """The set of plausible changes of the model, Δ."""
 
-    delta: Annotated[
-        list[float] | None,
-        "How far each parameter may move; repeat it for one a layer. Or --margin or --changes.",
-    ] = None
-    margin: Annotated[
-        float | None,
-        "In place of --delta, for any model: how far the margin may fall below today's, in logits.",
-    ] = None
-    changes: Annotated[
-        Path | None,
-        FILE,
-        "In place of --delta: what `holdfast delta --out` wrote.",
-    ] = None
+    delta: Annotated[list[float] | None, "How far parameters may move; repeat for layers."] = None
+    margin: Annotated[float | None, "Or, for any model: how far the margin may fall."] = None
+    changes: Annotated[Path | None, FILE, "Or: the file of `holdfast delta` or `risk`."] = None
     norm: Norm = math.inf
     no_biases: Annotated[bool, "Only the weights move."] = False
     threshold_range: Annotated[
-        str | None,
-        "LOW:HIGH",
-        "Between which probabilities the threshold may move, too.",
+        str | None, "LOW:HIGH", "The threshold may move in this range too."
     ] = None
 
     def read(self) -> Changes | None:
-        """What the options describe; None where they say nothing of it."""
+        """The changes that the options describe; None without such options."""
         changes = self._read()
         if self.threshold_range is None:
             return changes
         if changes is None:
-            raise InvalidInputError(
-                "--threshold-range: expected --delta, --margin or --changes beside it, got none"
-            )
+            raise InvalidInputError("--threshold-range also needs --delta, --margin or --changes")
         ends = _ends(self.threshold_range, "--threshold-range LOW:HIGH")
         if changes.chance is not None:
             leave_out("chance", "it was measured without --threshold-range", "risk")
@@ -120,19 +134,20 @@ class MayChange:
         said = [option for option, value in given.items() if value]
         if len(said) > 1 and said[-1] in ("--margin", "--changes"):
             raise InvalidInputError(
-                f"{said[-1]}: expected neither --delta nor its options beside it, got {said[0]}"
+                f"{said[0]} and {said[-1]} exclude each other; keep one of them"
             )
         if self.changes is not None:
             document = read_json(self.changes)
             if not isinstance(document, dict):
                 raise FileFormatError(
-                    f"{self.changes}: expected what `holdfast delta --out` wrote, got {document!r:.40}"
+                    f"--changes {self.changes}: this is not a changes file; `holdfast delta --out` writes one"
                 )
             try:
                 return changes_from_dict(document)
             except (KeyError, TypeError, AttributeError) as error:
                 raise FileFormatError(
-                    f"{self.changes}: expected plausible changes, got no {error}"
+                    f"--changes {self.changes}: this is not a changes file: it has no {error}; "
+                    "`holdfast delta --out` writes one"
                 ) from error
         if self.margin is not None:
             return hf.PlausibleShift(self.margin)
@@ -142,22 +157,23 @@ class MayChange:
         return hf.PlausibleChanges(radii, self.norm, not self.no_biases)
 
     def needed(self) -> Changes:
-        """The same, where a command cannot do without."""
+        """The same, for a command that needs it."""
         changes = self.read()
         if changes is None:
-            raise InvalidInputError("expected --delta or --margin, got neither (nor --changes)")
+            raise InvalidInputError(
+                "this command needs --delta, --margin or --changes: how far the model may change"
+            )
         return changes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deciding:
-    """From which probability on the model's user says yes."""
+    """The decision threshold."""
 
     threshold: Annotated[
         Texts,
         "PROBABILITY",
-        "Class 1 from this probability on; of several classes CLASS=PROBABILITY for each, repeated. "
-        "By default as the model itself predicts.",
+        "Decision threshold; several classes: CLASS=PROBABILITY. [default: the model's own]",
     ] = None
 
     def at(self, model: Model) -> Model:
@@ -186,15 +202,15 @@ class Opening:
 
 @dataclass(frozen=True, kw_only=True)
 class Classes(MayChange, Deciding, Opening):
-    """A model, what may become of it, and the class that people are to have."""
+    """A model, Δ and the class that people want."""
 
     model: ModelFile
-    target: Annotated[str, "The class that the points were promised."]
+    target: Annotated[str, "The class that people want."]
     schema: Schema = None
 
     @cached_property
     def loaded(self) -> Model:
-        """The model, at the threshold that is asked for."""
+        """The model at the given threshold."""
         return self.at(self.model_in(self.model))
 
     @property
@@ -220,13 +236,13 @@ class Reading(Opening):
     drop: Drop = None
 
     def table_in(self, path: Path, space: hf.FeatureSpace | None = None) -> pd.DataFrame:
-        """The table in a file, by its key and without what is to be left out."""
+        """The table in a file, by its key and without the columns of --drop."""
         return tables.read_table(path, index=self.index, drop=self.drop or (), space=space)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Points(Classes, Reading):
-    """A model, a table and the class that its rows are to have: what most commands are about."""
+    """A model, a table and the class that its rows should have."""
 
     data: DataFile
 
@@ -241,7 +257,7 @@ class Points(Classes, Reading):
         read = (self.loaded.feature_names if self.space is None else self.space.names) or ()
         if self.index in read:
             raise InvalidInputError(
-                f"--index: expected a column that the model does not read, got {self.index!r}; a key is text"
+                f"--index: the model reads the column {self.index!r}, so it cannot be the key; name another column"
             )
         return tables.TableFile(
             self.data, self.index, tuple(self.drop or ()), self.space, self.elsewhere
@@ -253,7 +269,7 @@ class Points(Classes, Reading):
         return ()
 
     def batches(self, size: int | None) -> Iterator[pd.DataFrame]:
-        """The same rows, so many at a time."""
+        """The same rows in batches of this size."""
         label = self._space_and_label[1]
         for people in self.file.batches(size):
             yield people.drop(columns=label) if label in people.columns else people
@@ -261,46 +277,26 @@ class Points(Classes, Reading):
 
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
-    """What a person can change, on top of what a schema says."""
+    """What a person can change, in addition to a schema."""
 
-    immutable: Annotated[Texts, "COLUMN", "A column that cannot change; may be repeated."] = None
-    increasing: Annotated[Texts, "COLUMN", "A column that can only go up; may be repeated."] = None
-    decreasing: Annotated[Texts, "COLUMN", "A column that can only go down; may be repeated."] = (
+    immutable: Annotated[Texts, "COLUMN", "It cannot change."] = None
+    increasing: Annotated[Texts, "COLUMN", "It can only go up."] = None
+    decreasing: Annotated[Texts, "COLUMN", "It can only go down."] = None
+    order: Annotated[Texts, "COLUMN=LABELS", "Its labels from low to high, with commas."] = None
+    allowed: Annotated[Texts, "COLUMN=FROM:TO", "A move that is allowed; others are not."] = None
+    fillable: Annotated[Texts, "COLUMN", "A person can state its missing value."] = None
+    range: Annotated[Texts, "COLUMN=LOW:HIGH", "Advice stays in it; LOW or HIGH may be empty."] = (
         None
     )
-    free: Annotated[Texts, "COLUMN", "A column that may change any way; may be repeated."] = None
+    free: Annotated[Texts, "COLUMN", "It may change in any way."] = None
     max_change: Annotated[
-        Texts,
-        "COLUMN=SHARE",
-        "Largest change, as a share of the own value: 0.4, or DOWN:UP as 0:0.4; may be repeated.",
+        Texts, "COLUMN=SHARE", "Largest change: 0.4 of the own value, or DOWN:UP."
     ] = None
-    order: Annotated[
-        Texts,
-        "COLUMN=LABEL,LABEL,...",
-        "A column's labels from low to high, so that it can go up; may be repeated.",
-    ] = None
-    allowed: Annotated[
-        Texts,
-        "COLUMN=FROM:TO",
-        "A move between labels that is possible, and others are not; may be repeated.",
-    ] = None
-    fillable: Annotated[
-        Texts, "COLUMN", "A column whose missing value a person can state; may be repeated."
-    ] = None
-    range: Annotated[
-        Texts,
-        "COLUMN=LOW:HIGH",
-        "Where changes may lead; either end may be left out; may be repeated.",
-    ] = None
-    step: Annotated[
-        Texts, "COLUMN=NUMBER", "Changed values are multiples of this; may be repeated."
-    ] = None
-    rule: Annotated[
-        Texts, "RULE", 'A linear rule between columns, "debt <= 2 * income"; may be repeated.'
-    ] = None
+    step: Annotated[Texts, "COLUMN=NUMBER", "Changed values are multiples of NUMBER."] = None
+    rule: Annotated[Texts, "RULE", 'A linear rule, such as "debt <= 2 * income".'] = None
 
     def over(self, space: hf.FeatureSpace, table: Any = None) -> hf.FeatureSpace:
-        """The space with these constraints; rules that rows of the table break are named."""
+        """The space with these constraints; a warning names rules that rows of the table break."""
         ordered = {
             column: _labels(space, column, text.split(","))
             for column, text in _pairs(self.order, "--order COLUMN=LABEL,LABEL,...")
@@ -340,12 +336,9 @@ class Constraints:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """The function as a command: its groups of options, which are dataclasses, spread out, and errors as one line."""
+    """The function as a command: the fields of its dataclasses become options, in the order of `GROUPS`."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    debug = inspect.Parameter(
-        "debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_option("debug", Debug)
-    )
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
         group = groups.get(name)
@@ -357,43 +350,63 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             )
             for one in own
         ]
+    parameters.sort(key=_place)
 
     @wraps(function)
-    def run(debug: bool, **given: Any) -> None:
-        with plain_errors(debug, run.__annotations__):
-            _check_outputs(
-                {name: (run.__annotations__[name], value) for name, value in given.items()}
-            )
-            for name, group in groups.items():
-                given[name] = group(
-                    **{field.name: given.pop(field.name) for field in fields(group)}
-                )
-            function(**given)
+    def run(**given: Any) -> None:
+        _check_outputs({name: (run.__annotations__[name], value) for name, value in given.items()})
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        function(**given)
 
-    run.__signature__ = inspect.Signature([*parameters, debug])  # type: ignore[attr-defined]
-    run.__annotations__ = {
-        parameter.name: parameter.annotation for parameter in (*parameters, debug)
-    }
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
-def _option(name: str, hint: Any) -> Any:
-    """What the texts of a hint say: last an option's help, before it what stands for its value; and its settings.
+def _place(parameter: inspect.Parameter) -> tuple[bool, bool, tuple[int, int]]:
+    """Arguments come first, then required options, then the groups in their order."""
+    settings = getattr(parameter.annotation, "__metadata__", ())
+    argument = any(isinstance(one, ArgumentInfo) for one in settings)
+    needed = parameter.default is inspect.Parameter.empty
+    return not argument, not needed, _PLACES.get(parameter.name, (len(GROUPS), 0))
 
-    A flag is turned on by its name, and off by nothing.
+
+def _option(name: str, hint: Any) -> Any:
+    """An option made of the texts of a hint: last its help, before it the word for its value; and its settings.
+
+    A flag is turned on by its name, and cannot be turned off.
     """
     *before, text = getattr(hint, "__metadata__", [None])
+    heading = GROUPS[_PLACES[name][0]][0] if name in _PLACES else None
+    if isinstance(text, OptionInfo | ArgumentInfo):
+        text.rich_help_panel = ARGUMENTS if isinstance(text, ArgumentInfo) else heading
+        if isinstance(text, OptionInfo):
+            text.metavar = text.metavar or _word(hint.__origin__, vars(text))
+        return hint
     if not isinstance(text, str):
         return hint
-    settings: dict[str, Any] = {"help": text}
+    settings: dict[str, Any] = {"help": text, "rich_help_panel": heading}
     for part in before:
         settings |= {"metavar": part} if isinstance(part, str) else part
+    settings.setdefault("metavar", _word(hint.__origin__, settings))
     names = [f"--{name.replace('_', '-')}"] if hint.__origin__ is bool else []
     return Annotated[hint.__origin__, Option(*names, **settings)]
 
 
+def _word(kind: Any, settings: Mapping[str, Any]) -> str | None:
+    """The word for an option's value: FILE, NUMBER, TEXT."""
+    kinds = {kind, *get_args(kind)}
+    kinds |= {one for inner in kinds for one in get_args(inner)}
+    if bool in kinds:
+        return None
+    if Path in kinds:
+        return "FILE" if settings.get("file_okay", True) else "FOLDER"
+    return "NUMBER" if kinds & {int, float} else "TEXT"
+
+
 def _check_outputs(given: Mapping[str, tuple[Any, Any]]) -> None:
-    """Refuse to write over what is read, or over what is written, too: a path that need not be there is written to."""
+    """Refuse an output that is also an input or another output. A path that may be missing is an output."""
     places = [
         place for name, (hint, value) in given.items() for place in _places(name, hint, value)
     ]
@@ -405,9 +418,9 @@ def _check_outputs(given: Mapping[str, tuple[Any, Any]]) -> None:
         same = path == theirs or (path.exists() and theirs.exists() and path.samefile(theirs))
         inside = other.read and path.is_relative_to(theirs)
         if same or inside:
-            got = "the same" if same else "one inside it"
+            got = "the same file as" if same else "inside"
             raise InvalidInputError(
-                f"{mine.path}: expected another place for {mine.option} than {other.option}, {other.path}, got {got}"
+                f"{mine.option} {mine.path} is {got} {other.option} {other.path}; choose another place for the output"
             )
 
 
@@ -458,7 +471,7 @@ def _ends(text: str, form: str) -> list[str]:
 
 
 def _labels(space: hf.FeatureSpace, column: str, texts: Sequence[str]) -> list[object]:
-    """The column's own labels that are spelled so."""
+    """The column's own labels with these spellings."""
     own = {
         str(label): label
         for feature in space.features
@@ -476,7 +489,7 @@ def _number(text: str, option: str) -> float:
 
 
 def spelled(text: str, labels: Sequence[Any]) -> Any:
-    """The label that is spelled so: 1 means 1, 1.0 or "1", whichever there is; the text itself where none is."""
+    """The label with this spelling: 1 means 1, 1.0 or "1". Without such a label: the text itself."""
     by_text = {str(label): label for label in labels}
     try:
         number = next(
@@ -490,11 +503,11 @@ def spelled(text: str, labels: Sequence[Any]) -> Any:
 
 @contextmanager
 def plain_errors(debug: bool, options: Collection[str] = ()) -> Iterator[None]:
-    """What a user can mend, or should know, is one line on stderr; a traceback is for the unforeseen, or on request."""
+    """Errors and warnings for the user are one line on stderr; with `debug` an error keeps its traceback."""
     said = set()
 
     def warn(message: str) -> None:
-        # What is said of every batch, with other counts, is said once.
+        # The same warning for another batch, with other counts, is printed once.
         about = re.sub(r"\d+", "", message)
         if about not in said:
             complain(in_options(message, options), "warning")

@@ -1,8 +1,7 @@
-"""A table through a verb, part by part: what is finished is kept beside the result, and a run that was killed goes on.
+"""A table through a verb, part by part: finished parts are kept next to the result, and an interrupted run continues.
 
-Parts are told apart by what went in: version, verb, options and the files that they name. So a part is never taken for
-the answer to another question, and the result has the same bytes however often the run was interrupted. The result
-grows among its parts while others are still worked on; tables are read, judged and written side by side.
+A hash of version, verb, options and input files names the parts. So a part never belongs to another question, and the
+result has the same bytes after any number of interruptions. Tables are read, judged and written in parallel.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ if sys.platform != "win32":  # where there is no such lock, two runs at once are
     import fcntl
 
 T = TypeVar("T")
-# A part's number and its answer; None: it was kept.
+# A part's number and its frame; None: it was kept.
 Keep = Callable[[int, pd.DataFrame | None], None]
-# Files larger than this are told by their size and the time of their last change.
+# Larger files are identified by their size and the time of their last change.
 _HASHED = 2**26
-# Rows after which one waits.
+# Rows from which a progress bar is shown.
 _LONG = 200_000
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the parts of a result are, `like` that, and how they become it."""
+    """The parts of a result, with the columns of `like`, and how they are joined."""
 
     out: Path
     folder: Path
@@ -53,7 +52,7 @@ class Parts:
 
     @classmethod
     def of(cls, out: Path, question: str, like: pd.DataFrame) -> Parts:
-        """The parts of the answer to this question."""
+        """The parts of the result of this question."""
         return cls(out, out.with_name(f".{out.name}.{question[:16]}.parts"), is_parquet(out), like)
 
     def path(self, number: int) -> Path:
@@ -61,7 +60,7 @@ class Parts:
         return self.folder / f"{number:08d}.{'arrow' if self.parquet else 'csv'}"
 
     def write(self, number: int, frame: pd.DataFrame) -> None:
-        """Keep a part, whole or not at all."""
+        """Write a part, completely or not at all."""
         with whole_file(self.path(number)) as beside:
             if self.parquet:
                 _write_arrow(frame, beside)
@@ -80,7 +79,7 @@ class Parts:
 
     @contextmanager
     def growing(self) -> Iterator[Keep]:
-        """Keeps parts, which come in their order, and adds each to the result; at the end nothing else is left."""
+        """Keep parts, in their order, and add each to the result; at the end only the result is left."""
         with self._held():
             beside = self.folder / "whole"
             compressed = self.out.name.lower().endswith(".gz")
@@ -106,7 +105,7 @@ class Parts:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """The folder, for this run alone; afterwards it is there if parts are."""
+        """Lock the folder for this run; remove it afterwards if it has no parts."""
         with self._writable():
             self.folder.mkdir(exist_ok=True)
             run = (self.folder / "run").open("a+", encoding="utf-8")
@@ -123,21 +122,19 @@ class Parts:
         try:
             yield
         except OSError as error:
-            raise InvalidInputError(
-                f"{self.out}: expected a file that can be written, got: {error}"
-            ) from error
+            raise InvalidInputError(f"{self.out}: the file cannot be written: {error}") from error
 
     def _lock(self, run: Any) -> None:
         if sys.platform == "win32":
             return
         try:
-            # Whoever is killed lets go.
+            # The lock of a killed process ends.
             fcntl.flock(run, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             run.seek(0)
             raise InvalidInputError(
-                f"{self.out}: expected one run that writes it, got another that asks the same: process {run.read()}. "
-                "Wait for it, or end it: this command goes on where it was"
+                f"{self.out}: another run writes this file: process {run.read()}. "
+                "Wait for it, or end it; this command then continues its work"
             ) from None
         run.truncate(0)
         run.write(str(os.getpid()))
@@ -145,11 +142,11 @@ class Parts:
 
 
 def _write_arrow(frame: pd.DataFrame, path: Path) -> None:
-    """Quick to write and to read again: the result is what has to be small. Categories stay what they are."""
+    """Write a part quickly; only the result has to be small. Categories stay categories."""
     import pyarrow  # type: ignore[import-untyped]
 
-    # A key goes by itself: beside it, every column that is converted would look its own name up among the keys. And no
-    # threads: rows are judged on the other core.
+    # The key is converted alone: with it, every converted column would search its name among the keys. No threads: the
+    # other core judges rows.
     table = pyarrow.Table.from_pandas(
         frame.reset_index(drop=True), preserve_index=False, nthreads=1
     )
@@ -166,7 +163,7 @@ def _read_arrow(path: Path) -> Any:
 
 
 def _keyed(table: Any, like: pd.DataFrame) -> pd.DataFrame:
-    """What was written, with its key, which comes last."""
+    """The written frame, with its key, which is the last column."""
     last = table.num_columns - 1
     frame: pd.DataFrame = table.remove_column(last).to_pandas()
     return frame.set_index(table.column(last).to_pandas().rename(like.index.name))
@@ -186,13 +183,13 @@ class _Parquet:
 
         table = _read_arrow(part)
         if self.writer is None:
-            # Its schema says, as Parquet files do, which column is the key, and that categories are text.
+            # The schema names the key column, and turns categories into text.
             first = _keyed(table.slice(0, 1), self.like).astype(self.like.dtypes.to_dict())
             schema = pyarrow.Schema.from_pandas(first)
             said = {**schema.metadata, "ARROW:schema": base64.b64encode(schema.serialize())}
             self.names = schema.names
             own = table.rename_columns(self.names).schema
-            # Texts that come again and again are written once; a key is not one of them. Extremes are for numbers.
+            # Repeated texts are written once, except keys. Extremes are for numbers.
             texts = [one.name for one in own if "string" in str(one.type)]
             self.writer = parquet.ParquetWriter(
                 self.path,
@@ -210,11 +207,11 @@ class _Parquet:
 
 
 class _Csv:
-    """The same."""
+    """The result as CSV, as it grows."""
 
     def __init__(self, path: Path, compressed: bool) -> None:
         self.plain = path.open("wb")
-        # Without the name and the time, which would be others every time.
+        # Without the name and the time, which would differ every time.
         self.file: Any = self.plain
         if compressed:
             self.file = gzip.GzipFile("", "wb", fileobj=self.plain, mtime=0)
@@ -239,9 +236,9 @@ def answers(
     question: str,
     n_jobs: int,
 ) -> Iterator[pd.DataFrame]:
-    """The answers, batch by batch in order, all `like` that; with `out`, kept as they come and joined there."""
+    """The results, batch by batch in order, with the columns of `like`; with `out`, kept and joined there."""
     bar = progress_bar(verb, total, wanted=None, long=_LONG, lines=True)
-    # Other cores read and write meanwhile; threads inside the products of small matrices would only get in their way.
+    # Other cores read and write meanwhile; threads inside small matrix products would only slow them.
     with jobs(n_jobs), threadpool_limits(1), bar as advance:
         if out is None:
             for frame in beside(function, ahead(batches)):
@@ -269,13 +266,13 @@ def _answer(
         return number, None
     frame = function(batch)
     if isinstance(frame.index, pd.RangeIndex):
-        # Row numbers are written down like any key: a file in parts cannot say that they go on.
+        # Row numbers are written like any key: a file in parts cannot continue a range.
         frame = frame.set_axis(pd.Index(frame.index.to_numpy(), name=frame.index.name))
     return number, frame
 
 
 def question_of(verb: str, options: object, **others: object) -> str:
-    """A hash of everything that an answer depends on; of files, what is in them."""
+    """A hash of everything that the result depends on, with the contents of files."""
     said = {field.name: getattr(options, field.name) for field in fields(options)} | others  # type: ignore[arg-type]
     lines = [hf.__version__, verb]
     for name, value in sorted(said.items()):
@@ -286,7 +283,7 @@ def question_of(verb: str, options: object, **others: object) -> str:
 
 
 def _identity(path: Path) -> str:
-    """What a file holds, or the files of a folder; of a large one, its size and when it was last changed."""
+    """The contents of a file or folder; of a large file, its size and last change."""
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     said = []
     for file in files:

@@ -1,11 +1,11 @@
-"""The commands ``explain``, ``alternatives`` and ``methods``: recourse for a table of people, and how to find it."""
+"""The commands ``explain``, ``alternatives`` and ``methods``: advice for a table of people, and how to find it."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,9 +16,10 @@ import pandas as pd
 import holdfast as hf
 from holdfast._files import write_table
 from holdfast.cli import _tables as tables
+from holdfast.cli._advice import Advised
 from holdfast.cli._options import COUNT, FILE, Constraints, Jobs, Out, Points, command
 from holdfast.cli._parts import answers, peeked, question_of
-from holdfast.cli._screens import SHOWN, WIDE, finish, say, show_shares, show_table
+from holdfast.cli._screens import SHOWN, WIDE, finish, say, say_entry, show_shares, show_table
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Generator
 from holdfast.generators import alternatives as find_alternatives
@@ -26,24 +27,21 @@ from holdfast.generators._reading import find_space
 from holdfast.generators._recourse import ADDED_COLUMNS, added_column
 from holdfast.generators._registry import METHODS, make_generator
 from holdfast.importers import Model
+from holdfast.promises import write_certificates
 from holdfast.scale import BatchFunction
 from holdfast.verify._fingerprint import known_of
 
-# People who are asked about at once.
+# People in a batch.
 _PEOPLE = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Searching(Constraints):
-    """How advice is to be looked for, and what a person can change."""
+    """How to find advice, and what a person can change."""
 
-    method: Annotated[str, "How to look for recourse; `holdfast methods` lists them."] = "rnce"
-    candidates: Annotated[
-        Path | None,
-        FILE,
-        "Other people, such as the training table, for methods that need them.",
-    ] = None
-    seed: Annotated[int, "For whatever is random in the method."] = 0
+    method: Annotated[str, "NAME", "How to find advice, see `holdfast methods`."] = "closest"
+    candidates: Annotated[Path | None, FILE, "Other people, for methods that need them."] = None
+    seed: Annotated[int, "Seed of random methods."] = 0
 
     def way(
         self, loaded: Model, space: hf.FeatureSpace | None, frame: pd.DataFrame | None = None
@@ -55,7 +53,7 @@ class Searching(Constraints):
             others = others.drop(columns=getattr(self, "drop", None) or [], errors="ignore")
         elif any(known.name == self.method and known.needs_candidates for known in METHODS):
             raise InvalidInputError(
-                f"--method {self.method}: expected --candidates with a table of people, got none"
+                f"--method {self.method} also needs --candidates (a table of other people)"
             )
         people = others if frame is None else frame
         generator = make_generator(self.method, others)
@@ -65,15 +63,10 @@ class Searching(Constraints):
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Points, Searching):
-    """Who asks for what, and how it is to be looked for."""
+    """The people who get advice, and how to find it."""
 
-    target: Annotated[str, "The class that the people want."]
-    rows: Annotated[
-        int | None,
-        COUNT,
-        "Only the first so many people who do not have the class yet.",
-    ] = None
-    time_limit: Annotated[float | None, "SECONDS", "For each person."] = None
+    rows: Annotated[int | None, COUNT, "Only the first NUMBER people without the class."] = None
+    time_limit: Annotated[float | None, "SECONDS", "The limit for each person."] = None
 
     @cached_property
     def elsewhere(self) -> Collection[str]:
@@ -82,7 +75,7 @@ class Asked(Points, Searching):
         return tables.read_table(read).columns if read else ()
 
     def question(self, frame: pd.DataFrame | None = None) -> dict[str, Any]:
-        """The same as arguments of `explain`, about these people, or about all."""
+        """The arguments of `explain`, for these people or for all."""
         changes = self.read()
         frame = self.table if frame is None else frame
         generator, space, others = self.way(self.loaded, self.space, frame)
@@ -95,7 +88,7 @@ class Asked(Points, Searching):
     def people(
         self, batches: Iterable[pd.DataFrame], space: hf.FeatureSpace
     ) -> Iterator[pd.DataFrame]:
-        """Those who are asked about, batch by batch; where nobody is without the class, the first few who have it."""
+        """The people who get advice, batch by batch; if all have the class, the first few of them."""
         batches = self._once(batches)
         if self.rows is None:
             yield from batches
@@ -115,7 +108,7 @@ class Asked(Points, Searching):
             yield first.head(left)
 
     def _once(self, batches: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """The same batches; a key that comes twice is refused."""
+        """The same batches; a repeated key is an error."""
         seen = set[object]()
         for frame in batches:
             for key in () if self.index is None else frame.index:
@@ -128,8 +121,20 @@ class Asked(Points, Searching):
 
 
 @command
-def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
-    """What could each person change to get the class, and does that survive retraining?"""
+def explain(
+    asked: Asked,
+    *,
+    out: Out = None,
+    certificates: Annotated[Path | None, "Write proofs of --out here: a folder or .jsonl."] = None,
+    n_jobs: Jobs = 1,
+) -> None:
+    """Find advice for each person, with a proof that it survives retraining.
+
+        $ holdfast explain --model model.npz --data people.csv --schema schema.json --index id \\
+            --target 1 --delta 0.02 --out recourse.csv
+    """
+    if certificates is not None and out is None:
+        raise InvalidInputError("--certificates also needs --out (a file for the advice)")
     tables.check_output(out)
     first, batches = peeked(asked.batches(_PEOPLE))
     question = asked.question(first)
@@ -149,7 +154,7 @@ def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
     n, found = counts.n, counts.found
     say(f"{found:,} of {n:,} people can reach class {asked.target} ({asked.method}).")
     if changes is not None:
-        say(f"{counts.robust:,} of these promises hold under {changes.every_model}.")
+        say(f"{counts.robust:,} of these promises are proven for {changes.every_model}.")
         inside = known_of(model, changes.calibrated(None), "").inside
         for one in (inside, changes.chance if counts.measured else None):
             if one is not None:
@@ -160,20 +165,30 @@ def explain(asked: Asked, *, out: Out = None, n_jobs: Jobs = 1) -> None:
         )
     counts.show(seconds, certified=changes is not None)
     if found < n:
-        show_shares(counts.reasons, "no answer because")
-    for line in counts.lines:
-        say(line)
+        show_shares(counts.reasons, "no advice because")
+    counts.show_advice()
     finish(f"{n:,} people", seconds, out)
+    if certificates is not None and out is not None and changes is not None:
+        shared = {field.name: getattr(asked, field.name) for field in fields(Points)}
+        advised = Advised(recourse=out, **shared)
+        written = write_certificates(advised.read_advice(advised.table), certificates)
+        say(f"{written['certificate'].notna().sum():,} certificates: {certificates}")
 
 
 @command
 def alternatives(
     asked: Asked,
     *,
-    answers: Annotated[int, COUNT, "How many answers to look for, for each person."] = 3,
+    answers: Annotated[int, COUNT, "Pieces of advice for each person."] = 3,
     out: Out = None,
 ) -> None:
-    """Several different answers for each person: each leaves alone the column that those before leaned on most."""
+    """Find several different pieces of advice for each person.
+
+    Each one leaves alone the column that the earlier ones changed most.
+
+        $ holdfast alternatives --model model.npz --data people.csv --schema schema.json \\
+            --index id --target 1 --delta 0.02 --answers 3 --out alternatives.csv
+    """
     tables.check_output(out)
     question = asked.question()
     people = question["X"]
@@ -183,9 +198,11 @@ def alternatives(
     keys = result.factuals.index
     advice = ["; ".join(parts) for parts in result.advice]
     given = keys[result.found]
-    say(f"{len(given):,} answers for {len(people):,} people who want class {asked.target}.")
+    say(
+        f"{len(given):,} pieces of advice for {len(people):,} people who want class {asked.target}."
+    )
     if len(given):
-        counts = given.value_counts().map(lambda n: f"{n} answer{'s' * (n != 1)}")
+        counts = given.value_counts().map(lambda n: f"{n} piece{'s' * (n != 1)} of advice")
         show_shares(Counter(counts), "people with")
     told = zip(
         keys,
@@ -196,13 +213,15 @@ def alternatives(
         strict=True,
     )
     shown = given.unique()[:SHOWN]
+    if len(given):
+        say(_first(len(shown), given.nunique()))
     for key, answer, left_alone, words, verdict in told:
         if words and key in shown:
             proven = f" [{verdict}]" if verdict else ""
             alone = f" (without {left_alone})" if left_alone else ""
-            say(f"{keys.name or 'row'} {key}, answer {answer}{alone}: {words}{proven}")
+            say(f"{keys.name or 'row'} {key}, advice {answer}{alone}: {words}{proven}")
     if out is not None:
-        # A person without an answer has empty cells, which must not turn everyone's whole numbers into fractions.
+        # A person without advice has empty cells, which must not turn everyone's whole numbers into fractions.
         whole = {
             name: "Int64" for name in people.columns if pd.api.types.is_integer_dtype(people[name])
         }
@@ -210,37 +229,42 @@ def alternatives(
     finish(f"{len(people):,} people", seconds, out)
 
 
+@command
 def methods() -> None:
-    """The ways to find recourse, and what each is good for."""
-    rows = []
-    for method in METHODS:
-        needs = (
-            "--candidates"
-            if method.needs_candidates
-            else "(--candidates)"
-            if method.takes_candidates
-            else ""
-        )
-        rows.append((method.name, method.good_for, needs, method.paper))
+    """List the methods that find advice, and when to take which.
+
+    $ holdfast methods
+    """
     longest = max(len(method.name) for method in METHODS)
-    show_table(("method", "good for", "needs", "from"), rows, first_width=longest, show_lines=True)
+    for method in METHODS:
+        say_entry(method.name, method.good_for, longest)
+        if method.needs_candidates or method.takes_candidates:
+            say_entry(
+                "", f"{'needs' if method.needs_candidates else 'takes'} --candidates", longest
+            )
+    say("`--method NAME` takes one of them; the page on methods names their papers.")
+
+
+def _first(shown: int, n: int) -> str:
+    """How many of the people with advice are shown."""
+    return f"All {n:,} with advice:" if shown == n else f"First {shown} of {n:,} with advice:"
 
 
 class _Counts:
-    """What is said of all people together, from what came of each batch of them."""
+    """The figures of all people together, summed over the batches."""
 
     def __init__(self, function: BatchFunction) -> None:
         self.column = {name: added_column(name, function.like.columns) for name in ADDED_COLUMNS}
         self.chance = added_column("chance", function.like.columns)
         self.n = self.found = self.robust = self.measured = 0
         self.cost = self.dearest = self.widest = 0.0
-        # Answers with a proven gap, and those that are proven to be the cheapest.
+        # Advice with a proven gap, and advice that is proven to be the cheapest.
         self.gaps = self.cheapest = 0
         self.reasons = Counter[str]()
         self.lines = list[str]()
 
     def add(self, part: pd.DataFrame) -> None:
-        """Some more people."""
+        """Count another batch."""
         found, verdict, cost, gap, reason = (
             part[self.column[name]]
             for name in ("found", "verdict", "cost_l1", "optimality_gap", "reason")
@@ -265,8 +289,15 @@ class _Counts:
             name = part.index.name or "row"
             self.lines.append(f"{name} {part.index[key]}: {part['advice'].iloc[key]}{said}")
 
+    def show_advice(self) -> None:
+        """The first pieces of advice, and how many there are."""
+        if self.found:
+            say(_first(len(self.lines), self.found))
+        for line in self.lines:
+            say(line)
+
     def show(self, seconds: float, *, certified: bool) -> None:
-        """A table of it."""
+        """The figures as a table."""
         rows = [("found", f"{self.found:,} of {self.n:,}")]
         if self.found:
             if certified:

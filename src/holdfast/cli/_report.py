@@ -1,4 +1,4 @@
-"""The command ``report``: advice in a file, as one page on what was promised and how sure it is."""
+"""The command ``report``: advice in a file, as one page on the promises and their proofs."""
 
 from __future__ import annotations
 
@@ -18,51 +18,53 @@ from holdfast.errors import InvalidInputError
 @command
 def report(
     advised: Explained,
-    out: Annotated[Path, "Where the page goes: one HTML file that needs nothing else."],
+    out: Annotated[Path, "The page to write: one HTML file."],
     *,
-    name: Annotated[str | None, "What the method is called that gave the advice."] = None,
-    outcome: Annotated[
-        str | None, 'What the promised class gives people, in words: "a loan".'
-    ] = None,
+    name: Annotated[str | None, "The name of the method on the page."] = None,
+    outcome: Annotated[str | None, 'The promised class in words: "a loan".'] = None,
     compare: Annotated[
         Texts,
         NAMED_FILE,
-        "Another method's advice for the same people; may be repeated.",
+        "Another method's advice for the same people.",
     ] = None,
     calibrated: Annotated[
         float | None,
         "DELTA",
-        "The delta that retraining was measured to stay within.",
+        "The measured delta of retraining.",
     ] = None,
     group: Annotated[
         Texts,
         "COLUMN",
-        "A column of the data to compare people by; may be repeated.",
+        "A column of --data that makes groups to compare.",
     ] = None,
     no_radius: Annotated[
         bool,
-        "Do not compute certified radii, which takes long for large models.",
+        "Compute no certified radii, which are slow for large models.",
     ] = False,
     retrained: Annotated[
         list[Path] | None,
         FILE,
-        "A model retrained in fact, to say whether it keeps the promises; may be repeated.",
+        "A retrained model, to count the promises that it keeps.",
     ] = None,
     certificates: Annotated[
         Path | None,
         THERE,
-        "The promises' certificates, a folder or .jsonl: the page quotes ids.",
+        "The promises' certificates (a folder or .jsonl), to quote their ids.",
     ] = None,
-    ledger: Annotated[Path | None, FILE, "The promises' ledger: the page states its head."] = None,
+    ledger: Annotated[Path | None, FILE, "The promises' ledger, to quote its head."] = None,
     letters: Annotated[
         Path | None,
         THERE,
-        "What `holdfast letters` wrote: the page leads to them.",
+        "The folder of `holdfast letters`, to link to them.",
     ] = None,
-    title: Annotated[str | None, "The page's heading."] = None,
-    date: Annotated[str | None, "When it was written, 2026-11-16; today if not given."] = None,
+    title: Annotated[str | None, "The heading of the page."] = None,
+    date: Annotated[str | None, "YYYY-MM-DD", "The date on the page. [default: today]"] = None,
 ) -> None:
-    """What was promised and how sure it is, as one page; the advice is certified anew."""
+    """Write one page on all advice: the people, the promises and what is proven.
+
+        $ holdfast report recourse.csv --model model.npz --data people.csv --index id --target 1 \\
+            --delta 0.02 --out report.html
+    """
     from holdfast.promises import Ledger
 
     check_place(out)
@@ -74,7 +76,7 @@ def report(
     ]
     groups = people[columns]
     if advised.space is None and advised.loaded.preprocess is None:
-        # Where every column is one of the model's, those that only name groups are none of them.
+        # If the model reads every other column, the group columns are not the model's.
         features = advised.loaded.classifier.n_features
         people = people.drop(columns=columns) if len(people.columns) > features else people
     told = advised.read_advice(people)
@@ -89,7 +91,9 @@ def report(
     )  # fmt: skip
     say(f"{len(result):,} people, {result.found.sum():,} with advice.")
     if result.changes is not None:
-        say(f"{result.robust.sum():,} of these promises hold under {result.changes.every_model}.")
+        say(
+            f"{result.robust.sum():,} of these promises are proven for {result.changes.every_model}."
+        )
     size = written.stat().st_size / 1e6
     seconds = time.perf_counter() - started
     say(f"report: {written} ({size:.2g} MB, {seconds:.1f} s)")
@@ -98,5 +102,5 @@ def report(
 def _named_file(text: str) -> tuple[str, Path]:
     name, path = named(text, f"--compare {NAMED_FILE}")
     if not Path(path).is_file():
-        raise InvalidInputError(f"--compare: expected a file, got {path!r}, which is not there")
+        raise InvalidInputError(f"--compare: the file {path!r} does not exist")
     return name, Path(path)

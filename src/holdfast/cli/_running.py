@@ -1,4 +1,4 @@
-"""What is said of a column of all rows, from the parts of it that went by: in as much memory for many as for few."""
+"""Figures of a column of all rows, summed over its parts in constant memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast.cli._screens import SHOWN, WIDE, show_table
 
 
 class Shares:
-    """How many rows have at least so much, to four digits."""
+    """The share of rows that have at least a given value, to four digits."""
 
     def __init__(self) -> None:
         self.counts = Counter[float]()
 
     def add(self, values: pd.Series) -> None:
-        """Some more rows."""
+        """Count another part."""
         # To four digits, rounded down: there are few of them however many rows there are, and `at least` stays true.
         with np.errstate(divide="ignore", invalid="ignore"):
             unit = 10.0 ** (np.floor(np.log10(values.to_numpy())) - 3)
@@ -26,20 +26,20 @@ class Shares:
         self.counts.update(np.where(np.isfinite(down), np.minimum(down, values), values).tolist())
 
     def least(self, share: float) -> float:
-        """What so large a share of the rows has at least."""
+        """The largest value that this share of the rows reaches."""
         ends = sorted(self.counts)
         counts = np.cumsum([self.counts[end] for end in ends])
         return ends[int(np.searchsorted(counts, (1 - share) * (counts[-1] - 1), "right"))]
 
 
 class Smallest:
-    """The few rows with the least values of a column, of all that went by."""
+    """The few rows with the least values of a column."""
 
     def __init__(self) -> None:
         self.rows = pd.Series(dtype=np.float64)
 
     def add(self, values: pd.Series, counted: Bools) -> None:
-        """Some more rows, of which those that are `counted`."""
+        """Take in another part; only `counted` rows."""
         full = len(self.rows) == SHOWN
         few = np.flatnonzero(
             counted & (values.to_numpy() <= (self.rows.iloc[-1] if full else np.inf))
@@ -51,7 +51,7 @@ class Smallest:
         self.rows = both.nsmallest(SHOWN)
 
     def show(self, title: str, heading: str) -> None:
-        """A table of them."""
+        """Show them as a table."""
         rows = ((key, f"{value:.6g}") for key, value in self.rows.items())
         key = str(self.rows.index.name or "row")
         show_table((key, heading), rows, right=(heading,), first_width=WIDE, title=title)

@@ -12,7 +12,7 @@ import pandas as pd
 import holdfast as hf
 from holdfast._files import Document, write_text
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import FILE, MODELS, Constraints, DataFile, Reading, Texts, command
+from holdfast.cli._options import FILE, Constraints, DataFile, Reading, Texts, command
 from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction
@@ -27,36 +27,38 @@ _WAYS = (Direction.IMMUTABLE, Direction.INCREASING, Direction.DECREASING)
 @command
 def schema(
     data: DataFile,
-    out: Annotated[Path, "The schema file to write (JSON). Edit it, then pass it as --schema."],
+    out: Annotated[Path, "The schema to write, as JSON."],
     limits: Constraints,
     reading: Reading,
     *,
     model: Annotated[
         Path | None,
         FILE,
-        f"The classifier; its preprocessing sets how columns are read: {MODELS}",
+        "The classifier, if it has preprocessing: .skops, or a pickle with --trust-pickle.",
     ] = None,
     label: Annotated[
         str | None,
         "COLUMN",
-        "The column with the classes; the model does not read it.",
+        "The column of --data with the classes.",
     ] = None,
     scale: Annotated[
         str,
         "none|minmax|standard",
-        "Scaling of numbers, for a model without preprocessing of its own.",
+        "The scaling of numbers, if the model has no preprocessing.",
     ] = "none",
     protected: Annotated[
         Texts,
         "COLUMN",
-        "A protected attribute: no advice changes it. The model may read it or not. May be repeated.",
+        "A protected attribute: no advice changes it.",
     ] = None,
-    overwrite: Annotated[bool, "Replace the file at --out; edits in it are lost."] = False,
+    overwrite: Annotated[bool, "Replace --out, even if it was edited."] = False,
 ) -> None:
-    """Write a schema file: the kind of each column, how the model reads it, and how a person can change it.
+    """Write what each column is and what a person can change: a file to edit.
 
     Directions are proposed from the names of columns: age is immutable, debt goes down. Check them, and decide the
     columns that the file calls undecided.
+
+        $ holdfast schema --model model.npz --data people.csv --index id --out schema.json
     """
     tables.check_output(out, table=False)
     if out.exists() and not overwrite:

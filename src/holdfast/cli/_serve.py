@@ -17,22 +17,22 @@ from holdfast.errors import InvalidInputError
 
 @dataclass(frozen=True, kw_only=True)
 class Served(Classes, Searching):
-    """What is asked, the same for every request."""
+    """The settings of every request."""
 
-    target: Annotated[str, "The class that people want, where a request names none."]
+    target: Annotated[str, "The class that people want, if a request names none."]
     schema: Annotated[
         Path | None,
         Option(
             "--schema",
             "--space",
-            help="How the model reads columns, and what a person can change: what `holdfast schema` wrote, or "
-            "FeatureSpace.to_dict() as JSON. Without it: that of the candidates.",
+            help="What a person can change: the file of `holdfast schema`. Without it: from --candidates.",
             **FILE,
         ),
     ] = None
     method: Annotated[
         str,
-        "How to look for recourse; `holdfast methods` lists them. By default rnce with candidates, closest without.",
+        "NAME",
+        "How advice is found; `holdfast methods` lists the names. [default: rnce with --candidates, else closest]",
     ] = ""
 
 
@@ -40,45 +40,49 @@ class Served(Classes, Searching):
 def serve(
     served: Served,
     *,
-    max_bytes: Annotated[int, COUNT, "The longest body of a request."] = 1_000_000,
+    max_bytes: Annotated[int, COUNT, "The longest body of a request, in bytes."] = 1_000_000,
     max_people: Annotated[int, COUNT, "The most people in a request."] = 1000,
     max_seconds: Annotated[
-        float, "Processor time of a request; what is undecided by then is UNKNOWN."
+        float, "SECONDS", "Processor time of a request; undecided rows are UNKNOWN."
     ] = 10.0,
-    max_waiting: Annotated[int, COUNT, "The most requests that wait; one more is told 503."] = 64,
+    max_waiting: Annotated[int, COUNT, "The most waiting requests; others get 503."] = 64,
     ledger: Annotated[
-        Path | None, {"dir_okay": False}, "Record every promise here before it is answered."
+        Path | None, {"dir_okay": False}, "Record every promise here before the response."
     ] = None,
-    no_radius: Annotated[bool, "Do not record each promise's certified radius."] = False,
+    no_radius: Annotated[bool, "Record no certified radii."] = False,
     secret: SecretFile = None,
     token_file: Annotated[
         Path | None,
         FILE,
-        "A file with the token that every request for advice has to bear; only /health is open.",
+        "A file with the token that every request needs, except /health.",
     ] = None,
     audit_token_file: Annotated[
         Path | None,
         FILE,
-        "A file with an auditor's token: answers /audit, which is closed otherwise; totals alone go to others.",
+        "A file with an auditor's token for /audit, which is closed otherwise.",
     ] = None,
     host: Annotated[
-        str, "Where to listen; beyond this machine only with --token-file."
+        str, "The address to listen at; other machines only with --token-file."
     ] = "127.0.0.1",
-    port: Annotated[int, {"min": 0, "max": 65535}, "0 takes one that is free."] = 8000,
-    workers: Annotated[int, COUNT, "How many processes answer: one for each core to be used."] = 1,
+    port: Annotated[int, {"min": 0, "max": 65535}, "The port; 0 takes a free one."] = 8000,
+    workers: Annotated[int, COUNT, "Number of processes."] = 1,
 ) -> None:
-    """Answer certify, explain and audit over HTTP, in JSON: POST /certify, /explain, /audit; GET / says how.
+    """Serve /certify, /explain and /audit over HTTP, in JSON.
 
-    Model, schema, Δ and candidates are read once. One line of JSON for each request goes to stderr, without personal
-    data.
+    GET / describes the interface. Model, schema, Δ and candidates are read once. Each request is logged on stderr as
+    one line of JSON without personal data.
+
+        $ holdfast serve --model model.npz --schema schema.json --target 1 --delta 0.02
     """
     from holdfast.service import RequestLimits, Service
     from holdfast.service import serve as run
 
     changes = served.needed()
+    if audit_token_file is not None and ledger is None:
+        raise InvalidInputError("--audit-token-file also needs --ledger (the promises to audit)")
     if served.schema is None and served.candidates is None:
         raise InvalidInputError(
-            "--schema: expected one, or --candidates to take the columns from, got neither"
+            "this command needs --schema (the file of `holdfast schema`), or --candidates (a table to derive it from)"
         )
     way = served.method or ("closest" if served.candidates is None else "rnce")
     generator, space, _ = replace(served, method=way).way(served.loaded, served.space)

@@ -24,7 +24,7 @@ from holdfast.importers import Model
 
 # Rows that are read at once.
 _ROWS = 2**16
-# What `explain` and `alternatives` put beside the columns of people.
+# The columns that `explain` and `alternatives` add to those of people.
 ADDED = (*ADDED_COLUMNS, "advice", "answer", "left_alone")
 
 
@@ -37,8 +37,8 @@ def read_table(
 ) -> pd.DataFrame:
     """The table in a file, keyed by the column `index`, without the columns `drop`.
 
-    A key is text, whatever the kind of file: 007 is not 7, and NA may be someone's initials. So is a label in a CSV
-    file, where the space says that all labels of its column are text.
+    A key is text in every kind of file: 007 is not 7, and NA may be a person's initials. A label in a CSV file is text,
+    too, if all labels of its column in the space are text.
     """
     return pd.concat(TableFile(path, index, tuple(drop), space).batches(None))
 
@@ -51,7 +51,7 @@ class TableFile:
     index: str | None = None
     drop: tuple[str, ...] = ()
     space: FeatureSpace | None = None
-    # Columns to leave out that another table has, and this one need not have.
+    # Columns to leave out that another table has, and that may be missing here.
     elsewhere: Collection[str] = ()
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class TableFile:
             return int(self._dataset.count_rows()) if is_parquet(self.path) else self._types[1]
 
     def batches(self, size: int | None) -> Iterator[pd.DataFrame]:
-        """The rows, so many at a time, in the order and with the types that they have together; None: all at once."""
+        """The rows in batches of this size, with the types of the whole table; None: all at once."""
         count = 0
         with _readable(self.path):
             frames = self._parquet(size) if is_parquet(self.path) else self._csv(size)
@@ -130,8 +130,7 @@ class TableFile:
         if place >= 0:
             table = table.set_column(place, self.index, table.column(place).cast("string"))
         table = table.replace_schema_metadata(self._dataset.schema.metadata)
-        # Columns of a batch stay where they were decoded: whoever judges them, on the other core, has to put them
-        # together anyway.
+        # Columns of a batch stay where they were decoded: the other core, which judges them, has to join them anyway.
         batch = size is not None
         frame: pd.DataFrame = table.to_pandas(split_blocks=batch, use_threads=not batch)
         return frame
@@ -149,7 +148,7 @@ class TableFile:
         if size is None or len(first) < size:
             yield first
         else:
-            # What a column holds further down may be other than what its beginning looks like.
+            # A column may have other types further down than at its beginning.
             yield from self._chunks(size, self._types[0])
 
     def _chunks(self, size: int | None, types: Document) -> Iterator[pd.DataFrame]:
@@ -168,7 +167,7 @@ class TableFile:
 
     @cached_property
     def _types(self) -> tuple[Document, int]:
-        """What the columns of a CSV file hold from top to bottom, and how many rows it has."""
+        """The types of the whole columns of a CSV file, and its number of rows."""
         types: dict[str, set[Any]] = {}
         rows = 0
         for chunk in _csv_parts(self.path, _ROWS):
@@ -258,7 +257,7 @@ def _dataset_of(table: TableFile) -> Any:
 
 
 def _without(metadata: dict[bytes, bytes], changed: set[str]) -> dict[bytes, bytes]:
-    """What pandas wrote of a table, but for columns whose types are others now."""
+    """The metadata of pandas, except for columns with new types."""
     if b"pandas" not in metadata or not changed:
         return metadata
     said = json.loads(metadata[b"pandas"])
@@ -273,7 +272,7 @@ def _numbers(texts: Collection[str]) -> bool:
 
 
 def _common_type(one: Any, other: Any) -> Any:
-    """The type that holds every value of both as it is; None: there is none."""
+    """The type that keeps every value of both; None: there is none."""
     from pyarrow import large_string, types
 
     if one == other or types.is_null(other):
@@ -289,7 +288,7 @@ def _common_type(one: Any, other: Any) -> Any:
 
 
 def _parquet_files(path: Path) -> list[Path]:
-    """Refuse a file of another kind by its name; those whose names begin with _ or . are not read at all."""
+    """The Parquet files of a folder; files whose names begin with _ or . are not read, other kinds are errors."""
     files = []
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         own = file.relative_to(path).parts
@@ -302,7 +301,7 @@ def _parquet_files(path: Path) -> list[Path]:
             raise FileFormatError(f"{file}: expected a Parquet file, got an empty file")
         if start != b"PAR1" and path.is_dir():
             raise FileFormatError(
-                f"{file}: expected nothing but Parquet files in {path}, got a file of another kind; move it, or "
+                f"{file}: expected only Parquet files in {path}, got a file of another kind; move it, or "
                 "let its name begin with _"
             )
     if not files:
@@ -317,11 +316,11 @@ def _row_groups(source: Any) -> Iterator[Any]:
 
     options = {
         "schema": source.schema,
-        # The other core has rows to judge.
+        # The other core judges rows.
         "use_threads": False,
         # A copy of the file's bytes in memory pays off only where they come from far away.
         "fragment_scan_options": arrow.ParquetFragmentScanOptions(pre_buffer=False),
-        # Memory that the next row group finds again: Arrow's own would have been given back to the system by then.
+        # Memory that the next row group uses again; Arrow's own pool would return it to the system.
         "memory_pool": pyarrow.system_memory_pool(),
     }
     for fragment in source.get_fragments():
@@ -355,7 +354,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def read_schema(path: Path | None) -> tuple[FeatureSpace | None, Hashable]:
-    """The feature space that `FeatureSpace.to_dict` wrote, or of a schema also its label column; no file: None."""
+    """The feature space in a file of `FeatureSpace.to_dict` or of `holdfast schema`, and its label column."""
     if path is None:
         return None, None
     data = read_json(path)
@@ -367,10 +366,9 @@ def read_schema(path: Path | None) -> tuple[FeatureSpace | None, Hashable]:
 def own_columns(
     frame: pd.DataFrame, model: Model, path: Path, space: FeatureSpace | None = None
 ) -> pd.DataFrame:
-    """The columns that the model reads: by name where it knows them, else all but those that `explain` added.
+    """The columns that the model reads: by name if it knows names, else all except those that `explain` added.
 
-    For a model that knows no names the count must match, unless a space picks the columns; a model that does know them
-    names the culprit itself.
+    Without names the number of columns must match, unless a space picks them.
     """
     names = list(model.feature_names or ())
     if names or space is not None:
@@ -387,20 +385,20 @@ def own_columns(
 
 
 def advice_name(frame: pd.DataFrame, name: str) -> str | None:
-    """What `explain` called one of the columns that it added; None in a table that is not its own."""
+    """The name of a column that `explain` added; None in other tables."""
     if not {"optimality_gap", "recourse_optimality_gap"} & set(frame.columns):
         return None
     return next((own for own in (f"recourse_{name}", name) if own in frame.columns), None)
 
 
 def answered(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with an answer, of what `explain` wrote; of any other table, all."""
+    """The rows with advice in a file of `explain`; all rows of other tables."""
     found = advice_name(frame, "found")
     return frame if found is None else frame[frame[found].to_numpy(dtype=np.bool_)]
 
 
 def rows_by_key(table: pd.DataFrame, wanted: pd.DataFrame, path: Path, whose: str) -> pd.DataFrame:
-    """The rows of a table with the keys of another, in its order; a key is the same whatever type a file gives it."""
+    """The rows of a table with the keys of another, in its order; keys are compared as text."""
     keys = wanted.index.map(str)
     known = table.index.map(str)
     index = table.index.name
@@ -415,7 +413,7 @@ def rows_by_key(table: pd.DataFrame, wanted: pd.DataFrame, path: Path, whose: st
 
 
 def column_of(people: pd.DataFrame, name: str, data: Path, option: str) -> pd.Series:
-    """A column that an option names."""
+    """The column that an option names."""
     if name not in people.columns:
         raise InvalidInputError(
             f"{data}: expected a column {name!r} for {option}, got {list(people.columns)}"
@@ -424,7 +422,7 @@ def column_of(people: pd.DataFrame, name: str, data: Path, option: str) -> pd.Se
 
 
 def check_output(path: Path | None, *, table: bool = True) -> None:
-    """Refuse what cannot be written before any work is done."""
+    """Refuse an output that cannot be written, before any work."""
     if path is None:
         return
     check_place(path)

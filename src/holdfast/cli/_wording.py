@@ -1,11 +1,11 @@
-"""What the library says of its arguments, in the words of the command line: the one place that translates."""
+"""Messages of the library in the words of the command line."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
 
-# An argument and its option, where the two have different names.
+# Arguments and their options, if the names differ.
 _OPTIONS = {
     "X": "--data",
     "X_new": "--data",
@@ -32,7 +32,7 @@ _OPTIONS = {
     "retrain": "--model",
 }
 _SCHEMA = "`holdfast schema` writes one from the model and a table"
-# What one would write in Python, and what that is in a shell.
+# Phrases for Python, and the same for a shell.
 _PHRASES: dict[str, str | Callable[[re.Match[str]], str]] = {
     r"pass space=FeatureSpace\.from_pipeline\(pipeline, X_train\)": _SCHEMA,
     r"pass space=FeatureSpace\.from_frame\(X_train, scale='none'\)": _SCHEMA,
@@ -42,8 +42,10 @@ _PHRASES: dict[str, str | Callable[[re.Match[str]], str]] = {
         "give the whole pipeline as --model"
     ),
     r"pass trust_pickle=True \(--trust-pickle on the command line\)": "add --trust-pickle",
+    r"changes: expected PlausibleChanges\(delta\) for Closest, got None; or take MCE\(\)": (
+        "--method closest also needs --delta, --margin or --changes; --method mce needs none of them"
+    ),
     r"expected PlausibleChanges\(delta\)[^,;]*": "expected one of them",
-    r"or take MCE\(\)": "or take --method mce",
     r"space: (the column .* has labels); .*": (
         r"\1: run `holdfast schema --model MODEL --data TABLE --out space.json` and pass --schema space.json"
     ),
@@ -60,20 +62,20 @@ _PHRASES: dict[str, str | Callable[[re.Match[str]], str]] = {
         'name its labels from low to high with --order, or say "ordered": true in the schema'
     ),
     r"expected a function \(model, X, y, seed\) for a (\w+), got None; .*": (
-        r"expected a scikit-learn model (.skops or a pickle) to retrain, got a \1; retrain it yourself and give "
-        "`holdfast delta` the models"
+        r"expected a scikit-learn model (.skops or a pickle) to retrain, got a \1; retrain it yourself and pass "
+        "the models to `holdfast delta`"
     ),
     r"RNCE\(X\) and Closest\(plausible=X\) keep to rows": "--method rnce keeps to rows",
     r"Pass a direction for each column to the space; free=.* confirms that any change is possible": (
         'Edit "actionability" of these columns in the schema; "mutable" confirms that any change is possible'
     ),
-    r"pass retrain=, a function .*": "retrain it yourself and give `holdfast delta` the models",
+    r"pass retrain=, a function .*": "retrain it yourself and pass the models to `holdfast delta`",
 }
 _ARGUMENT = re.compile(r"^(\w+)(\[[^]]*\])?(?= \(|: )")
 
 
 def in_options(message: str, names: Collection[str] = ()) -> str:
-    """The message with options in the place of arguments; `names` are those of the command's own options.
+    """The message with options instead of arguments; `names` are the command's own options.
 
     Examples
     --------
@@ -90,5 +92,5 @@ def in_options(message: str, names: Collection[str] = ()) -> str:
     own = f"--{argument[1].replace('_', '-')}" if argument[1] in names else argument[1]
     column = "" if argument[2] is None else " " + argument[2].strip("[]'\"")
     option = _OPTIONS.get(argument[1], own)
-    # What is no argument, such as a file's name, stays as it is.
+    # Other words, such as the name of a file, stay.
     return message if option == argument[1] else option + column + message[argument.end() :]

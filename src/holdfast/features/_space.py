@@ -286,6 +286,9 @@ class FeatureSpace(Shown):
             ("home", "A151"): "rented"}``. One text, or one for each language: ``{"en": "rented", "de": "gemietet"}``.
         reasons
             Adverse-action reasons, ``{"late": ("38", "Serious delinquency")}``; the text may be one for each language.
+        with_time
+            Columns that change by themselves as time passes, such as ``["age", "months_of_history"]``. Letters say
+            what that means for the promise.
         """
         features = constrain(self.features, constraints, ordinal)
         return FeatureSpace(features, self.rules, self.notes)._noted(constraints, self.names)
@@ -293,11 +296,15 @@ class FeatureSpace(Shown):
     def _noted(self, given: FeatureConstraints, columns: Iterable[Name]) -> FeatureSpace:
         """The space with what is said in words: rules, and notes on these columns."""
         notes = Notes.of(
-            given.get("protected", ()), given.get("labels", NOTHING), given.get("reasons", NOTHING)
+            given.get("protected", ()),
+            given.get("labels", NOTHING),
+            given.get("reasons", NOTHING),
+            given.get("with_time", ()),
         )
         known = [*columns, *self.protected, *notes.protected]
         for name, about in notes.said.items():
-            refuse_unknown([name], known, "reasons" if set(about) == {"reason"} else "labels")
+            argument = {"reason": "reasons", "with_time": "with_time"}.get(min(about), "labels")
+            refuse_unknown([name], known, argument if len(about) == 1 else "labels")
         rules = given.get("rules")
         return FeatureSpace(
             self.features,

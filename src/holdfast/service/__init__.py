@@ -1,11 +1,11 @@
-"""The library as an HTTP service: one model, one Δ, prepared once, and a question in JSON for each request.
+"""The library as an HTTP service: one model and one Δ, prepared once; requests and responses are JSON.
 
-service   what is asked and answered, without HTTP: certify, explain, audit
-body      a request's JSON, read strictly: what is not understood is refused by name
+service   certify, explain and audit, without HTTP
+body      a request's JSON, read strictly: unknown fields are errors
 http      paths, the token, limits, the queue, logs
-metrics   what a Prometheus scrapes
+metrics   counters for Prometheus
 openapi   the interface as a document
-run       uvicorn around it, in one process or several
+run       uvicorn, in one process or several
 """
 
 from holdfast.service._http import application

@@ -1,4 +1,4 @@
-"""A request's JSON, read strictly: whatever is not understood is refused in words that name it, nothing is guessed."""
+"""A request's JSON, read strictly: unknown names and values are errors that name them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TooLargeError(HoldfastError):
 
 
 def read_json(content: bytes) -> dict[str, Any]:
-    """The object that a body holds; each name once, every number finite.
+    """The object in a body; each name once, every number finite.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def read_json(content: bytes) -> dict[str, Any]:
         raise
     except ValueError as error:
         if type(error) is ValueError:
-            # Python's own words tell whoever runs the service how to read such a number.
+            # Python's own message explains how to allow such a number.
             most = f"{sys.get_int_max_str_digits():,} digits"
             raise InvalidInputError(
                 f"body: expected numbers that float64 can hold, got one of more than {most}"
@@ -90,7 +90,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
-    """What JSON calls a value."""
+    """The JSON name of a value's type."""
     kinds: dict[type, str] = {
         dict: "an object",
         list: "a list",
@@ -101,7 +101,7 @@ def _kind(value: Any) -> str:
 
 
 def check_fields(document: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    """Refuse a name that says nothing here: a typing error would otherwise be an answer to another question."""
+    """Refuse an unknown name: a typing error must not change the question."""
     for name in document:
         if name not in known:
             raise InvalidInputError(f"body: expected {', '.join(known)}, got {shown(name)}")
@@ -110,7 +110,7 @@ def check_fields(document: Mapping[str, Any], known: tuple[str, ...]) -> None:
 def read_people(document: Mapping[str, Any], space: FeatureSpace, most: int) -> pd.DataFrame:
     """The people in a table with the space's columns, by their keys where there are any.
 
-    Numbers are as they were sent; labels, and what is no number, are left to the space to refuse.
+    Numbers are as they were sent; the space refuses unknown labels and other values.
     """
     people = document.get("people")
     if not isinstance(people, list) or not people:
@@ -156,7 +156,7 @@ def _check_person(person: Any, row: int, names: Mapping[str, Feature]) -> None:
 
 
 def _column(values: list[Any], feature: Feature) -> np.ndarray[Any, Any]:
-    """Numbers as float64 where that holds each of them; else as they came, and the space says what is wrong."""
+    """Numbers as float64 if that is exact; else as they came, and the space reports the error."""
     exact = not feature.labelled and all(
         value is None or type(value) is float or (type(value) is int and abs(value) <= _WHOLE)
         for value in values
@@ -172,7 +172,7 @@ def _index(keys: Any, n: int) -> pd.Index:
     if keys is None:
         return pd.RangeIndex(n)
     if not isinstance(keys, list) or len(keys) != n:
-        came = f"{len(keys)} of them" if isinstance(keys, list) else _kind(keys)
+        came = f"{len(keys)} keys" if isinstance(keys, list) else _kind(keys)
         raise InvalidInputError(
             f"keys: expected a list, one for each of the {n} people, got {came}"
         )
@@ -198,7 +198,7 @@ def _index(keys: Any, n: int) -> pd.Index:
 
 
 def read_target(document: Mapping[str, Any], usual: Any) -> Any:
-    """The class that is asked for; the service's own where none is named."""
+    """The class in the request, or the service's own."""
     target = document.get("target", usual)
     truth = isinstance(target, bool) and not isinstance(usual, bool)
     if truth or not isinstance(target, str | int | float):
@@ -207,12 +207,12 @@ def read_target(document: Mapping[str, Any], usual: Any) -> Any:
 
 
 def read_time(document: Mapping[str, Any], most: float) -> float:
-    """The seconds that a request may work: what it asks for, never more than the service allows."""
+    """The seconds that a request may use, at most those of the service."""
     return min(most, positive_number(document.get("time_limit", most), "time_limit"))
 
 
 def read_network(document: Mapping[str, Any]) -> Network | None:
-    """The model that is to come, by its parameters, as a certificate's checker reads them; None without one."""
+    """The new model in the request, by its parameters; None without one."""
     given = document.get("network")
     if given is None:
         return None

@@ -1,8 +1,7 @@
 """The service over HTTP: paths, the token, limits, a queue for the one thread that computes, and logs.
 
-The mathematics of a request takes milliseconds of plain Python and small arrays, which threads cannot share out: so one
-thread answers one request after the other, and the others wait for their turn, up to a number and a time. More cores
-are more processes.
+A request takes milliseconds of plain Python and small arrays, which threads cannot share. So one thread computes one
+request after the other, and a limited number of requests waits for a limited time. Use more processes for more cores.
 """
 
 from __future__ import annotations
@@ -39,24 +38,24 @@ except ImportError as error:
     raise holdfast.errors.MissingExtraError("starlette", "service", "the HTTP service") from error
 
 LOG = logging.getLogger("holdfast.service")
-# What an answer to a browser may do: nothing, and nothing is kept.
+# Browsers run nothing in a response, and keep no copy.
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _LONGEST_WORDS = 600
-# Seconds after which the sender of too long a body is cut off, and as soon as nothing has come for so many.
+# The sender of too long a body is cut off after _PATIENCE seconds, or after _SILENCE seconds without data.
 _PATIENCE, _SILENCE = 10.0, 1.0
 _OPEN = "/health"
 ADVISOR, AUDITOR = "advise", "audit"
 ROLES = {ADVISOR, AUDITOR}
 # The roles that may ask each question; documents and metrics are for all.
 MAY_ASK = {"/certify": {ADVISOR}, "/explain": {ADVISOR}}
-# Seconds after which whoever was told that the service is busy may come again.
+# Seconds after which a client of the busy service may retry.
 _AGAIN = "1"
 
 Answer = Callable[..., dict[str, Any]]
 
 
-class Refusal(Exception):  # noqa: N818  # an answer, which happens to be raised
-    """An answer that is none: its status, and why."""
+class Refusal(Exception):  # noqa: N818  # a response, which happens to be raised
+    """A refused request: the status and the reason."""
 
     def __init__(self, status: int, words: str, **headers: str) -> None:
         super().__init__(words)
@@ -64,10 +63,10 @@ class Refusal(Exception):  # noqa: N818  # an answer, which happens to be raised
 
 
 class Early(Response):
-    """An answer from before all of the body is in: what still comes is thrown away, or its sender would not hear it."""
+    """A response before the end of the body; the rest of the body is read and dropped, so that the client reads it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer at once, and read on for a while."""
+        """Respond at once, and read on for a while."""
         start = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
@@ -79,24 +78,26 @@ class Early(Response):
 
 
 class Queue:
-    """One thread that computes, and those who wait for it."""
+    """One thread that computes, and the requests that wait for it."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most, self.seconds, self.waiting = most, seconds, 0
         self._turn, self._thread = asyncio.Lock(), ThreadPoolExecutor(1, "holdfast")
 
     async def run(self, answer: Answer, content: bytes) -> dict[str, Any]:
-        """The answer to a body, which is read and answered in the thread when its turn has come."""
+        """The result for a body, which is read in the thread at its turn."""
         if self._turn.locked() and self.waiting >= self.most:
             raise Refusal(
-                503, f"busy: {self.waiting} requests are waiting already", **{"retry-after": _AGAIN}
+                503,
+                f"busy: {self.waiting} requests are waiting already; retry later",
+                **{"retry-after": _AGAIN},
             )
         self.waiting += 1
         try:
             async with asyncio.timeout(self.seconds):
                 await self._turn.acquire()
         except TimeoutError:
-            words = f"busy: no turn within {self.seconds:g} seconds"
+            words = f"busy: the request waited {self.seconds:g} seconds; retry later"
             raise Refusal(503, words, **{"retry-after": _AGAIN}) from None
         finally:
             self.waiting -= 1
@@ -110,18 +111,18 @@ class Queue:
             self._turn.release()
 
     def close(self) -> None:
-        """Finish what is being computed."""
+        """Finish the running request."""
         self._thread.shutdown()
 
 
 class Endpoints:
-    """What each path does."""
+    """The functions of the paths."""
 
     def __init__(self, service: Service, metrics: Metrics) -> None:
         limits = service.limits
         self.service, self.metrics = service, metrics
         self.people = Queue(limits.waiting, limits.seconds)
-        # An audit goes through the whole ledger; nobody waits behind it but another audit.
+        # An audit reads the whole ledger; only another audit waits for it.
         self.audits = Queue(1, limits.seconds)
         self.document = openapi(service)
 
@@ -149,7 +150,7 @@ class Endpoints:
                     found = await self._audited(own, content)
                 else:
                     found = await self.people.run(answer, content)
-            # Nothing goes further: whoever caught it there would write down what it says of a person.
+            # Every error ends here: a server that logs it could log data of a person.
             except Exception as error:
                 return await _refused(request, error)
             self.metrics.said(f"/{name}", found)
@@ -159,15 +160,13 @@ class Endpoints:
         return endpoint
 
     async def _audited(self, answer: Answer, content: bytes) -> dict[str, Any]:
-        """An audit that takes too long goes on by itself, for it cannot be stopped half way; its answer is lost."""
+        """An audit beyond the time limit cannot be stopped: it continues without a client, and its result is lost."""
         seconds = self.service.limits.seconds
         try:
             async with asyncio.timeout(seconds):
                 return await asyncio.shield(self.audits.run(answer, content))
         except TimeoutError:
-            words = (
-                f"audit: no answer within {seconds:g} seconds; `holdfast audit` has no such limit"
-            )
+            words = f"audit: not finished within {seconds:g} seconds; run `holdfast audit`, which has no limit"
             raise Refusal(503, words, **{"retry-after": "60"}) from None
 
     async def _body(self, request: Request) -> bytes:
@@ -203,7 +202,7 @@ class Endpoints:
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Nothing to begin with; at the end what is being computed is finished."""
+        """At the end, finish the running requests."""
         yield
         self.people.close()
         self.audits.close()
@@ -215,14 +214,14 @@ def _json(
     headers: Mapping[str, str] | None = None,
     kind: type[Response] = Response,
 ) -> Response:
-    """An answer in ASCII: text that no encoding has, such as half a character, goes back as it came, escaped."""
+    """A response in ASCII: text without an encoding, such as half a character, is escaped."""
     content = json.dumps(document, allow_nan=False, separators=(",", ":"))
     return kind(content, status, headers, media_type="application/json")
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """An error as an answer, in the words of the library; what nobody foresaw says no more than that."""
-    status, headers, words = 500, {}, "an error nobody foresaw; the log has its kind"
+    """An error as a response, with the message of the library; an unforeseen error has no details."""
+    status, headers, words = 500, {}, "an unforeseen error; the log has its type"
     if isinstance(error, Refusal):
         status, headers, words = error.status, error.headers, str(error)
     elif isinstance(error, UnavailableError | FileFormatError):
@@ -230,11 +229,11 @@ async def _refused(request: Request, error: Exception) -> Response:
     elif isinstance(error, HoldfastError):
         status, words = (413 if isinstance(error, TooLargeError) else 422), str(error)
     elif isinstance(error, ClientDisconnect):
-        status, words = 499, "nobody is listening any more"
+        status, words = 499, "the client has closed the connection"
     elif isinstance(error, HTTPException):
         status, headers = error.status_code, dict(error.headers or {})
         words = {
-            404: "path: expected one that / lists, got another",
+            404: "path: unknown; / lists the paths",
             405: f"method: expected {headers.get('Allow')} at this path, got {request.method}",
         }.get(status, error.detail)
     request.state.error = type(error).__name__
@@ -243,10 +242,10 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 class Guarded:
-    """The application behind its door: who may come in, and a line in the log for each who came.
+    """The application with access control, and a line in the log for each request.
 
-    A page in a browser must not get through to a service on this machine: without a token for advice, only requests
-    that call it by a name of this machine are answered.
+    A page in a browser must not reach a service on this machine. So without a token for advice, only requests to a name
+    of this machine are accepted.
     """
 
     def __init__(
@@ -255,7 +254,7 @@ class Guarded:
         self.app, self.paths, self.metrics, self.tokens = app, paths, metrics, tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, and write down that it was answered."""
+        """Respond, and log the request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -288,7 +287,7 @@ class Guarded:
             LOG.log(logging.ERROR if status in (0, 500) else logging.INFO, {**line, **said})
 
     def _refusal(self, scope: Scope) -> Refusal | None:
-        """Why the request is not answered; else its roles are in the request's state."""
+        """The reason for a refusal, or None; the roles are in the request's state."""
         headers, path = dict(scope["headers"]), scope["path"]
         roles = {ADVISOR} - self.tokens.keys()
         if roles:
@@ -316,7 +315,7 @@ class Guarded:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a name, or an address, is this machine's own and nobody else's.
+    """Whether a name or an address means only this machine.
 
     Examples
     --------
@@ -335,11 +334,11 @@ def application(service: Service, *, tokens: Mapping[str, str] | None = None) ->
     Parameters
     ----------
     service
-        What is asked.
+        The service.
     tokens
-        A token for each role, ``{"advise": ..., "audit": ...}``: a request sends one, ``Authorization: Bearer ...``;
-        only ``/health`` goes without. Without one for "advise", anyone who reaches the service by a name of this
-        machine may ask for advice. Without one for "audit", ``/audit`` gives totals alone.
+        A token for each role, ``{"advise": ..., "audit": ...}``. Each request except ``/health`` sends one as
+        ``Authorization: Bearer ...``. Without a token for "advise", users of this machine need none. Without a token
+        for "audit", ``/audit`` returns totals only.
     """
     tokens = {} if tokens is None else dict(tokens)
     if not tokens.keys() <= ROLES or len(set(tokens.values())) < len(tokens):

@@ -1,4 +1,4 @@
-"""What the service counts, in the text format that Prometheus scrapes; nothing in it is about a person."""
+"""Counters of the service, in the text format of Prometheus; none is about a person."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-# Upper ends, in seconds, of the bins that answers are counted in by how long they took.
+# Upper ends of the bins of response times, in seconds.
 BINS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _HELP = {
-    "holdfast_info": "gauge The service: its version, and the hash of the model that it answers for.",
+    "holdfast_info": "gauge The service: its version and the hash of its model.",
     "holdfast_requests_total": "counter Requests by path and status.",
-    "holdfast_request_seconds": "histogram Seconds from the first byte of a request to the last of its answer.",
-    "holdfast_people_total": "counter People asked about, by path and verdict; none where there is no answer.",
+    "holdfast_request_seconds": "histogram Seconds from the first byte of a request to the last byte of its response.",
+    "holdfast_people_total": "counter People in requests, by path and verdict; none: without advice.",
     "holdfast_promises_total": "counter Promises written to the ledger.",
     "holdfast_waiting": "gauge Requests that wait for their turn.",
     "process_cpu_seconds_total": "counter Processor seconds of this process, user and system.",
     "process_resident_memory_bytes": "gauge Memory of this process.",
-    "process_start_time_seconds": "gauge When this process started, in seconds since 1970.",
+    "process_start_time_seconds": "gauge Start of this process, in seconds since 1970.",
 }
 
 
 class Metrics:
-    """Counters of one process; with several workers each answers for itself."""
+    """Counters of one process; each worker has its own."""
 
     def __init__(self, **facts: str) -> None:
         self.started, self.facts = time.time(), facts
@@ -36,19 +36,19 @@ class Metrics:
         self.promises = 0
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """Count an answer."""
+        """Count a response."""
         self.requests[path, status] += 1
-        self.seconds[path] += seconds  # type: ignore[assignment]  # seconds are no whole number, and add up as well
+        self.seconds[path] += seconds  # type: ignore[assignment]  # seconds are not whole numbers, but add up
         self.bins[path, next((end for end in BINS if seconds <= end), float("inf"))] += 1
 
     def said(self, path: str, answer: Mapping[str, Any]) -> None:
-        """Count what an answer says."""
+        """Count the people and promises of a response."""
         for person in answer.get("people", ()):
             self.people[path, person.get("verdict", "none")] += 1
         self.promises += answer.get("ledger", {}).get("added", 0)
 
     def text(self, waiting: int) -> str:
-        """All of it as Prometheus reads it."""
+        """The counters as Prometheus reads them."""
         lines: dict[str, list[str]] = {name: [] for name in _HELP}
         for name, value in self._values(waiting):
             family = name.partition("{")[0]
@@ -83,7 +83,7 @@ class Metrics:
 
 
 def resident_memory() -> int:
-    """Bytes of memory that this process holds; 0 where the system does not say."""
+    """Bytes of memory of this process; 0 if the system does not report them."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -92,5 +92,5 @@ def resident_memory() -> int:
 
 
 def _labels(**labels: object) -> str:
-    """Labels as Prometheus writes them; ours hold no quotes."""
+    """Labels as Prometheus writes them; ours have no quotes."""
     return ",".join(f'{name}="{value}"' for name, value in labels.items())

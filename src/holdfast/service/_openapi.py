@@ -1,4 +1,4 @@
-"""The interface as an OpenAPI document, made of the service's own columns."""
+"""The interface as an OpenAPI document, with the service's own columns."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _WHY = {
     "408": "The body did not arrive in time.",
     "413": "More bytes or people than the limits allow.",
     "415": "The body is not application/json.",
-    "422": "Malformed or unfit; the error says which row and column, what was expected and what came.",
-    "503": "Busy, or the ledger cannot be written: nothing was promised. Retry-After says when to ask again.",
+    "422": "The request is invalid; the error names the row, the column, the expected value and the given one.",
+    "503": "The service is busy, or the ledger cannot be written. Nothing was promised; see Retry-After.",
 }
 _PURPOSE = {
     "certify": "Does each person keep the class under every plausible model?",
     "explain": "What could each person change to get the class, and does that survive retraining?",
-    "audit": "Which promises in the ledger does this model keep, or the one that is sent?",
+    "audit": "Which promises in the ledger does this model, or the model in the request, keep?",
 }
 
 
 def openapi(service: Service) -> dict[str, Any]:
-    """The document: paths, what goes in, what comes out, in the caller's columns and units."""
+    """The document: paths, requests and responses, in the caller's columns and units."""
     limits, facts = service.limits, service.facts
     example = {str(feature.name): _example(feature) for feature in service.space.features}
     asked = _object(
         {
             "people": {"type": "array", "items": _ref("Person"), "minItems": 1, "maxItems": limits.people},
             "keys": _array({"type": ["string", "integer"], "maxLength": LONGEST_KEY},
-                           "Who they are, each once, one for each; needed to record promises."),
-            "target": {"description": "The class asked for.", "default": service.target},
+                           "One key for each person, each key once; needed to record promises."),
+            "target": {"description": "The class that people want.", "default": service.target},
             "time_limit": {"type": "number", "exclusiveMinimum": 0, "maximum": limits.seconds,
                            "description": "Seconds of processor time for the request."},
         },
@@ -50,7 +50,9 @@ def openapi(service: Service) -> dict[str, Any]:
         "Network": _network(),
         "Certified": _object(_CERTIFIED),
         "Advice": _object(_ADVICE | _CERTIFIED | {"counterfactual": _ref("Person")}),
-        "Error": _object({"error": {**_TEXT, "description": "What was expected, and what came."}}),
+        "Error": _object(
+            {"error": {**_TEXT, "description": "The expected value and the given one."}}
+        ),
         **{f"{name.capitalize()}Answer": _answer(name) for name in service.paths},
     }
     return {
@@ -58,7 +60,7 @@ def openapi(service: Service) -> dict[str, Any]:
         "info": {
             "title": "holdfast",
             "version": holdfast.__version__,
-            "description": f"ROBUST is proven of {facts['proven_of']}. "
+            "description": f"ROBUST is proven for {facts['proven_of']}. "
             + (
                 f"Measured, not proven: {'. '.join(map(str, service.changes.measured))}. "
                 if service.changes.measured
@@ -81,26 +83,26 @@ def openapi(service: Service) -> dict[str, Any]:
 _CERTIFIED = {
     "verdict": {"enum": [verdict.name for verdict in Verdict]},
     "words": {"enum": [verdict.words for verdict in Verdict]},
-    "robust": {"type": "boolean", "description": "Proven, not likely."},
-    "margin_lower": {**_NUMBER, "description": "The margin of no plausible model falls below this."},
-    "margin_upper": {**_NUMBER, "description": "The margin of some plausible model does not exceed this."},
-    "decided_by": {**_TEXT, "description": "Which stage settled it."},
-    "point": {"type": "array", "items": {"type": "number"}, "description": "What was certified, as the model has it."},
+    "robust": {"type": "boolean", "description": "True: proven for all of Δ."},
+    "margin_lower": {**_NUMBER, "description": "Proven lower bound of the margin over Δ."},
+    "margin_upper": {**_NUMBER, "description": "Upper bound of the least margin over Δ."},
+    "decided_by": {**_TEXT, "description": "The stage that decided."},
+    "point": {"type": "array", "items": {"type": "number"}, "description": "The certified point (model variables)."},
 }  # fmt: skip
 _ADVICE = {
     "found": {"type": "boolean"},
-    "reason": {**_TEXT, "description": "Why there is no answer."},
-    "proven_impossible": {"type": "boolean", "description": "Whether it is proven that there is none."},
-    "moves": {"type": "array", "items": {"type": "object"}, "description": "Each column that changes, from and to."},
-    "advice": {**_TEXT, "description": "The same in words."},
+    "reason": {**_TEXT, "description": "Why there is no advice."},
+    "proven_impossible": {"type": "boolean", "description": "True: it is proven that no advice exists."},
+    "moves": {"type": "array", "items": {"type": "object"}, "description": "The changed columns, with both values."},
+    "advice": {**_TEXT, "description": "The advice in words."},
     "cost_l1": {**_NUMBER, "description": "The mean change over the model's variables."},
-    "optimality_gap": {**_NUMBER, "description": "How far, relatively, the cost may lie above the least; 0 is proven."},
-    "lower_bound": {**_NUMBER, "description": "A proven lower bound on cost_l1."},
-    "chance": {"type": "boolean", "description": "Whether the chance that was measured is about this person."},
+    "optimality_gap": {**_NUMBER, "description": "Largest excess over the least cost, as a share; 0: proven cheapest."},
+    "lower_bound": {**_NUMBER, "description": "Proven lower bound of cost_l1."},
+    "chance": {"type": "boolean", "description": "True: the measured chance applies to this person."},
 }  # fmt: skip
 _SHOWN = {
-    "/health": ("Whether the service is up; needs no token.", "application/json"),
-    "/metrics": ("Counters and times as Prometheus reads them.", "text/plain"),
+    "/health": ("The state of the service; needs no token.", "application/json"),
+    "/metrics": ("Counters and times for Prometheus.", "text/plain"),
     "/openapi.json": ("This document.", "application/json"),
     "/": ("This document.", "application/json"),
 }
@@ -112,31 +114,31 @@ def _answer(name: str) -> dict[str, Any]:
             "words": _TEXT,
             "kept": {"type": "boolean"},
             "promises": {"type": "integer"},
-            "totals": {"type": "object", "description": "How many promises have each status."},
-            "not_kept": {"type": "array", "items": {"type": "object"}, "description": "Whose promises, and why."},
-            "groups": {"type": "array", "items": {"type": "object"}, "description": "By what they were made under."},
+            "totals": {"type": "object", "description": "The number of promises by status."},
+            "not_kept": {"type": "array", "items": {"type": "object"}, "description": "Promises that are not kept."},
+            "groups": {"type": "array", "items": {"type": "object"}, "description": "The promises by model and Δ."},
         }  # fmt: skip
         return _object(fields)
     rows = _ref("Certified" if name == "certify" else "Advice")
     fields = {
-        "people": {"type": "array", "items": rows, "description": "In the order asked; key, or row from 0."},
-        "target": {"description": "The class asked for."},
+        "people": {"type": "array", "items": rows, "description": "In the order of the request; key, or row from 0."},
+        "target": {"description": "The class that people want."},
         "model": {**_TEXT, "description": "The hash of the model's parameters."},
         "changes": {"type": "object", "description": "Δ, with every digit."},
-        "proven_of": {**_TEXT, "description": "Of which models ROBUST is proven."},
-        "measured_not_proven": {"type": ["string", "null"], "description": "What was measured of Δ."},
+        "proven_of": {**_TEXT, "description": "The models for which ROBUST is proven."},
+        "measured_not_proven": {"type": ["string", "null"], "description": "The measured chance of Δ."},
     }  # fmt: skip
     if name == "explain":
-        fields["warnings"] = _array(_TEXT, "What may not be what was meant.")
+        fields["warnings"] = _array(_TEXT, "Warnings about arguments that look unintended.")
         fields["ledger"] = {
             "type": "object",
-            "description": "What was recorded, and the ledger's head.",
+            "description": "The number of recorded promises, and the ledger's head.",
         }
     return _object(fields)
 
 
 def _network() -> dict[str, Any]:
-    whose = "What is to come, as `Network` takes it; without it, the model that the service answers for."
+    whose = "The new model, with the arguments of `Network`. Without it: the service's own model."
     fields = {
         "weights": _array({}),
         "biases": _array({}),
@@ -154,7 +156,7 @@ def _operation(name: str) -> dict[str, Any]:
         "summary": _PURPOSE[name],
         "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
         "responses": {
-            "200": _content("The answer.", _ref(f"{name.capitalize()}Answer")),
+            "200": _content("The result.", _ref(f"{name.capitalize()}Answer")),
             **{status: _content(words, _ref("Error")) for status, words in _WHY.items()},
         },
     }
@@ -194,7 +196,7 @@ def _array(items: dict[str, Any], words: str = "") -> dict[str, Any]:
 
 
 def _column(feature: Feature) -> dict[str, Any]:
-    """A column's schema; its range is where changes may lead, and binds nobody who is asked about."""
+    """A column's schema; its range limits advice, not the people in a request."""
     said: dict[str, Any] = {}
     if feature.labelled:
         said["enum"] = [*feature.categories, *([None] if feature.missing else [])]
@@ -202,13 +204,13 @@ def _column(feature: Feature) -> dict[str, Any]:
         kind = "integer" if feature.precision == "integer" else "number"
         said["type"] = [kind, "null"] if feature.missing else kind
         ends = [f"{end:,.10g}" for end in (feature.lower, feature.upper) if math.isfinite(end)]
-        said["description"] = f"A change leads to {' … '.join(ends)}" if len(ends) == 2 else ""
+        said["description"] = f"Advice is in {' … '.join(ends)}" if len(ends) == 2 else ""
     words = [said.get("description", ""), feature.unit, str(feature.direction)]
     return said | {"description": ", ".join(word for word in words if word)}
 
 
 def _example(feature: Feature) -> Any:
-    """A made-up value in the middle of the range; nobody's."""
+    """A made-up value in the middle of the range."""
     if feature.labelled:
         return feature.categories[0]
     ends = [end for end in (feature.lower, feature.upper) if math.isfinite(end)]

@@ -1,4 +1,4 @@
-"""uvicorn around the service: where it listens, in how many processes, and what it logs."""
+"""The service in uvicorn: address, processes and logs."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from holdfast.service._http import ADVISOR, application, is_this_machine
 from holdfast.service._service import Service
 
 _LEAST_TOKEN = 16
-# Connections at once; beyond them uvicorn itself says 503, whoever asks.
+# Connections at once; beyond them uvicorn itself responds with 503.
 _CONNECTIONS = 1000
 
 
 class JsonLines(logging.Formatter):
-    """A log line as an object of JSON: when, how bad, and what it says."""
+    """A log line as a JSON object: time, level and message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record in one line; of an exception its kind, for what it says may be about a person."""
+        """The record in one line; an exception by its type only, because its message may be about a person."""
         said = record.msg if isinstance(record.msg, dict) else {"message": record.getMessage()}
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         failed = record.exc_info[0] if record.exc_info else None
@@ -54,20 +54,20 @@ def serve(
     Parameters
     ----------
     service
-        What is asked.
+        The service.
     host, port
-        Where to listen; port 0 takes one that is free. Elsewhere than on this machine a token for advice is needed.
+        The address to listen at; port 0 takes a free one. An address of another machine needs a token for advice.
     tokens
         As for `application`, at least 16 characters each.
     workers
-        How many processes answer, each with a thread that computes. All of them write to the ledger, in turn.
+        The number of processes, each with one thread that computes. All write to the ledger, in turn.
     ready
         Called with the address once it is bound.
     """
     tokens = {} if tokens is None else tokens
     if ADVISOR not in tokens and not is_this_machine(host):
         raise InvalidInputError(
-            f"host: expected 127.0.0.1 for a service without a token for advice, got {host}, where others can reach it"
+            f"host: {host} can be reached by others, so it needs a token for advice; pass one, or use 127.0.0.1"
         )
     if short := [role for role, token in tokens.items() if len(token) < _LEAST_TOKEN]:
         raise InvalidInputError(
@@ -86,8 +86,8 @@ def serve(
 def listen(host: str, port: int) -> socket.socket:
     """A socket that waits for connections.
 
-    It says that it speaks TCP: asyncio lets short answers go at once only where it knows, and else the system holds the
-    second half of each back until the first is acknowledged, for 40 milliseconds.
+    It states TCP as its protocol. Only then asyncio sends short responses at once; otherwise the system delays the
+    second half of each by 40 milliseconds.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -98,7 +98,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         raise InvalidInputError(
-            f"port: expected one to listen at on {host}, got {port}: {error}"
+            f"port: cannot listen at {host}:{port}: {error}; choose another port"
         ) from error
     return listener
 
@@ -112,7 +112,7 @@ def _work(service: Service, tokens: Mapping[str, str], listener: socket.socket) 
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
         log.setLevel(logging.INFO)
-    # Of a warning too its kind, and where it arose.
+    # A warning, too, only by its type and its place.
     warnings.showwarning = lambda message, category, filename, lineno, *_: logging.getLogger(
         "holdfast.service"
     ).warning({"warning": category.__name__, "where": f"{Path(filename).name}:{lineno}"})
@@ -120,7 +120,7 @@ def _work(service: Service, tokens: Mapping[str, str], listener: socket.socket) 
 
 
 def server_of(service: Service, tokens: Mapping[str, str]) -> Any:
-    """uvicorn's server, which listens nowhere yet."""
+    """The server of uvicorn, not listening yet."""
     try:
         import uvicorn
         from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -129,7 +129,7 @@ def server_of(service: Service, tokens: Mapping[str, str]) -> Any:
     seconds = service.limits.seconds
 
     class Punctual(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-        """A connection that is closed where a request's header is not whole in time; uvicorn itself waits for good."""
+        """A connection that is closed if a request's header does not arrive in time; uvicorn itself has no limit."""
 
         late: asyncio.TimerHandle | None = None
 
@@ -147,7 +147,7 @@ def server_of(service: Service, tokens: Mapping[str, str]) -> Any:
                 self.late.cancel()
 
         def _watch(self, cycle: Any) -> None:
-            """The time runs from the first byte until there is a request that is being answered."""
+            """The time runs from the first byte until a request is being answered."""
             asked = cycle is not None and not cycle.response_complete
             if asked and self.late is not None:
                 self.late.cancel()
@@ -164,7 +164,7 @@ def server_of(service: Service, tokens: Mapping[str, str]) -> Any:
 
 
 def _worker(service: Service, tokens: Mapping[str, str], listener: socket.socket) -> None:
-    """Answer in a process of its own, until the one that started it is gone."""
+    """Answer in a separate process, until the parent process ends."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -179,7 +179,7 @@ def _worker(service: Service, tokens: Mapping[str, str], listener: socket.socket
 def _supervise(
     service: Service, tokens: Mapping[str, str], listener: socket.socket, workers: int
 ) -> None:
-    """Several processes at one address; one that dies is followed by another."""
+    """Several processes at one address; a dead one is replaced."""
     fresh = multiprocessing.get_context("spawn").Process
     ended = threading.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):

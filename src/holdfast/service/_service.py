@@ -1,4 +1,4 @@
-"""What the service answers, without HTTP: a model, a space, Δ and a way to look for advice, prepared once."""
+"""The service without HTTP: a model, a space, Δ and a generator, prepared once."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from holdfast.verify import Certificates, Verdict, prepare
 from holdfast.verify._fingerprint import fingerprint, leave_out
 
 ASKED = ("people", "keys", "target", "time_limit")
-# The fields of each question, in the order in which they are named to whoever sends another.
+# The fields of each request, in the order of the error message.
 TOTALS = ("promises", "kept", "totals")
 FIELDS = {"certify": ASKED, "explain": ASKED, "audit": ("network",)}
 
 
 class UnavailableError(HoldfastError):
-    """The service itself cannot answer now; nothing is wrong with the question."""
+    """The service cannot answer now; the request is valid."""
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What one request, and all of them together, may take.
+    """Limits of one request, and of all waiting requests.
 
     Parameters
     ----------
@@ -58,10 +58,10 @@ class RequestLimits:
     people
         Rows of a request.
     seconds
-        Of processor time for a request, shared out among its people: rows that are undecided by then are UNKNOWN, or
-        have no answer. An audit, a header or a body on its way and a place in the queue get as many by the clock.
+        Processor time of a request, shared among its people. Rows that are undecided by then are UNKNOWN, or have no
+        advice. An audit, the arrival of a header or a body, and the wait in the queue have the same limit by the clock.
     waiting
-        Requests that wait for their turn; one more is answered with 503.
+        Requests that wait for their turn; further ones get 503.
     """
 
     body: int = 1_000_000
@@ -76,29 +76,29 @@ class RequestLimits:
 
 
 class Service:
-    """One question, prepared: everything that requests have in common is read here, before the first of them.
+    """A prepared model, space and Δ, which all requests share.
 
-    It answers what the library would answer, to the last bit: `certify`, `explain` and `audit` take the object of a
-    request's JSON, and when its time is up, and return the object of its answer.
+    Results equal those of the library to the last bit. `certify`, `explain` and `audit` take the JSON object of a
+    request and its deadline, and return the JSON object of the response.
 
     Parameters
     ----------
     model, space, changes, threshold
         As for `certify`.
     target
-        The class that people are to have, where a request names none.
+        The class that people want, if a request names none.
     generator
-        How to look for advice; None: the service answers no `explain`.
+        The generator of advice; None: no `explain`.
     ledger, secret
-        Where every piece of advice is recorded before it is answered, and its `Ledger`'s secret; None: nowhere.
+        The ledger that records every piece of advice before the response, and its secret; None: no ledger.
     radius
-        Whether a promise's certified radius is recorded with it, where the request's time suffices.
+        Whether the ledger also records the certified radius, if the request's time suffices.
     audited
-        Whether the ledger can be audited: by default not, because totals too say something of the people in it.
+        Whether the ledger can be audited. Default: no, because totals, too, reveal something about its people.
     seed
-        For whatever is random in the generator.
+        The seed of the generator.
     limits
-        What a request may take.
+        The limits of requests.
 
     Examples
     --------
@@ -147,21 +147,21 @@ class Service:
         if generator is not None:
             read_ahead(generator, space, classifier)
         if audited and ledger is None:
-            raise InvalidInputError("audited: expected a ledger to audit, got none")
+            raise InvalidInputError("audited=True also needs ledger=")
         self.audited = audited
         if ledger is not None:
-            # What cannot be opened is refused now, not when the first promise is made.
+            # A ledger that cannot be opened is refused now, not at the first promise.
             Ledger(ledger, secret=secret).close()
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What it can be asked."""
+        """The requests that it serves."""
         without = {"explain": self.generator is None, "audit": not self.audited}
         return tuple(name for name in FIELDS if not without.get(name))
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What every answer says of itself: which model, what is proven about it, and what was only measured."""
+        """The facts of every response: the model, the proven set of models and the measured chance."""
         known = self.prepared.decider.changes
         return {
             "model": fingerprint(self.model.recorded[0]),
@@ -185,7 +185,7 @@ class Service:
         return {**self.facts, "target": target, "people": rows}
 
     def explain(self, document: Mapping[str, Any], deadline: Deadline = NO_LIMIT) -> dict[str, Any]:
-        """What could each person change to get the class, and does that survive? A ledger has it before it is said."""
+        """Find advice for each person and certify it. A ledger records it before the response."""
         check_fields(document, FIELDS["explain"])
         assert self.generator is not None
         people, target = self._people(document), read_target(document, self.target)
@@ -195,7 +195,7 @@ class Service:
                     "keys: expected one for each person, to record promises, got none"
                 )
             read_keys(people.index, len(people))
-        # As much time for the certificates as for the search, and the same for everyone.
+        # The certificates get as much time as the search, and every person the same.
         deadline = self._deadline(document, deadline)
         each = _left(deadline) / (2 * len(people))
         with warnings.catch_warnings(record=True) as caught:
@@ -220,20 +220,20 @@ class Service:
     def audit(
         self, document: Mapping[str, Any], deadline: Deadline = NO_LIMIT, *, auditor: bool = True
     ) -> dict[str, Any]:
-        """Which promises in the ledger does this model keep, or an auditor's? For others the totals alone.
+        """Audit the ledger for this model, or for a model that an auditor sends. Others get totals only.
 
-        A model that a caller makes up can ask the ledger anything, a promise at a time.
+        A made-up model could reveal every promise in the ledger, one at a time.
         """
         check_fields(document, FIELDS["audit"])
         if document and not auditor:
-            raise InvalidInputError("network: expected the auditor's token to audit another model")
+            raise InvalidInputError(
+                "network: another model can be audited only with the auditor's token"
+            )
         assert self.ledger is not None
         model = read_network(document) or self.model
         # A ledger is created with its first promise.
         if not os.path.exists(self.ledger) or not os.path.getsize(self.ledger):
-            raise UnavailableError(
-                "audit: expected a ledger with promises, got one without any yet"
-            )
+            raise UnavailableError("audit: the ledger has no promises yet")
         result = audit(self.ledger, model, progress=False)
         if not auditor:
             return {name: value for name, value in result.to_dict().items() if name in TOTALS}
@@ -244,18 +244,18 @@ class Service:
     # ------------------------------------------------------------------ parts
 
     def _deadline(self, document: Mapping[str, Any], deadline: Deadline) -> Deadline:
-        """The end of the request's time: what it asks for, never more than the service allows."""
+        """The end of the request's time, at most that of the service."""
         return deadline.within(read_time(document, self.limits.seconds))
 
     def _people(self, document: Mapping[str, Any]) -> pd.DataFrame:
         people = read_people(document, self.space, self.limits.people)
         if self.model.preprocess is None and isinstance(self.model.classifier, Network):
             return people
-        # Whoever else reads the table reads it in the dtypes that it was fitted on.
+        # Other models read the table in the dtypes of their training.
         return restored_rows(self.space, people, people.index)
 
     def _advice(self, advice: Recourse) -> list[dict[str, Any]]:
-        """Row by row what explain found, in the caller's units and as the point that was certified."""
+        """The advice of each row, in the caller's units and as the certified point."""
         names, rows = [*map(str, self.space.names)], advice.answered
         certified = advice.certificates
         proven = iter(_certified(certified) if certified is not None else [{}] * rows.size)
@@ -297,7 +297,7 @@ class Service:
         return Ledger(self.ledger, secret=self.secret)
 
     def _record(self, advice: Recourse, deadline: Deadline) -> dict[str, Any]:
-        """On the disk when this returns, with the verdicts that are answered; radii as far as time suffices."""
+        """Record the advice with its verdicts on the disk; radii as far as time suffices."""
         try:
             receipt = self._book.add_answered(advice, deadline, radius=self.radius)
         except ErasedError:
@@ -309,23 +309,23 @@ class Service:
         return vars(receipt)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process opens the ledger for itself.
+        # Another process opens the ledger itself.
         return {name: value for name, value in vars(self).items() if name != "_book"}
 
 
 def _left(deadline: Deadline) -> float:
-    """The seconds left, more than none."""
+    """The seconds left, more than 0."""
     return max(deadline.left() or 0.0, 1e-9)
 
 
 def _keys(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """What tells each person of an answer: the key that was sent, or the place in the request."""
+    """The key of each person, or the row in the request."""
     name = str(table.index.name or "row")
     return [{name: key} for key in table.index.tolist()]
 
 
 def _certified(certificates: Certificates) -> list[dict[str, Any]]:
-    """Verdict, margins and who decided, row by row; null stands for what is not known, or infinite."""
+    """Verdict, margins and stage of each row; null means unknown or infinite."""
     margins = certificates.margin_lower, certificates.margin_upper
     return [
         {

@@ -1,0 +1,237 @@
+"""The project file: seven commands without options, what overrides it, and what is wrong with a bad one."""
+
+import json
+import tomllib
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
+
+import holdfast as hf
+from holdfast.cli import _project as project
+from holdfast.cli import app
+from holdfast.cli._tables import read_table
+
+START = "init --model model.npz --data people.csv --index id --target 1 --delta 0.02"
+CHAIN = (START, "schema", "explain", "letters", "ledger add", "audit new.npz", "check")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder with a model and a table, in which commands are typed; and next month's models."""
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=(6, 3)), rng.normal(size=(1, 6))]
+    biases = [rng.normal(size=6), rng.normal(size=1)]
+    network = hf.Network(weights, biases)
+    points = rng.uniform(-1, 1, size=(200, 3)).round(3)
+    rejected = points[network.predict(points) == 0][:6]
+    people = pd.DataFrame(rejected, columns=["income", "debt", "savings"])
+    people.insert(0, "id", [f"p{i}" for i in range(len(people))])
+    people.to_csv(tmp_path / "people.csv", index=False)
+    network.save(tmp_path / "model.npz")
+    near = [one + rng.uniform(-0.02, 0.02, one.shape) for one in (*weights, *biases)]
+    hf.Network(near[:2], near[2:]).save(tmp_path / "new.npz")
+    hf.Network([-one for one in weights], biases).save(tmp_path / "far.npz")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(line, code=0):
+    """One command as typed; its output on one line."""
+    result = CliRunner().invoke(app, line.split())
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return " ".join(result.output.split())
+
+
+def test_seven_commands_need_no_option_twice(folder):
+    said = [run(line) for line in CHAIN]
+    assert "from holdfast.toml: model, data, index, schema " in said[1]
+    assert (
+        "from holdfast.toml: model, data, index, target, schema, delta, recourse, certificates"
+        in said[2]
+    )
+    advice = read_table(folder / "recourse.csv", index="id")
+    n = int(advice["found"].sum())
+    assert n == len(advice) == 6
+    assert (advice["verdict"] == "ROBUST").all()
+    assert len(list((folder / "letters").glob("*.txt"))) == n
+    assert f"{n} promises recorded" in said[4]
+    assert f"KEPT_FOR_CERTAIN │ {n} │" in said[5]
+    assert f"{n} of {n} certificates hold" in said[6]
+    # The same certificates as by hand, with every option.
+    line = "certificates recourse.csv --model model.npz --data people.csv --index id --target 1 --delta 0.02"
+    run(f"--no-config {line} --schema schema.json --out by-hand.jsonl")
+    ids = [
+        [json.loads(text)["id"] for text in (folder / name).read_text().splitlines()]
+        for name in ("certificates.jsonl", "by-hand.jsonl")
+    ]
+    assert ids[0] == ids[1]
+    assert "6 people, 6 with advice." in run("report")
+    assert "6 of 6 promises are not kept" in run("audit far.npz", code=3)
+
+
+def test_explain_is_the_librarys_closest(folder):
+    for line in CHAIN[:3]:
+        run(line)
+    space = hf.FeatureSpace.from_schema(folder / "schema.json")
+    expected = hf.explain(
+        hf.Network.load(folder / "model.npz"),
+        read_table(folder / "people.csv", index="id"),
+        target=1,
+        changes=hf.PlausibleChanges(0.02),
+        generator=hf.Closest(),
+        space=space,
+    )
+    written = read_table(folder / "recourse.csv", index="id")
+    names = list(space.names)
+    pd.testing.assert_frame_equal(
+        written[names], expected.counterfactuals[names], check_exact=True, check_dtype=False
+    )
+
+
+def test_options_override_the_file(folder):
+    run(START)
+    run("schema")
+    said = run("explain --delta 0.001 --rows 2 --out few.csv")
+    assert "under every model" not in said
+    assert "delta = 0.001" in said
+    assert "First" not in said
+    assert "All 2 with advice:" in said
+    assert len(read_table(folder / "few.csv")) == 2
+    # The project's own files are left alone.
+    assert not (folder / "recourse.csv").exists()
+    assert not (folder / "certificates.jsonl").exists()
+    # Another kind of change takes the place of delta.
+    assert "0.2 below today's" in run("certify --margin 0.2")
+    assert "--model" in run("--no-config explain", code=2)
+
+
+def test_paths_are_relative_to_the_file(folder, monkeypatch):
+    run(START)
+    (folder / "below").mkdir()
+    monkeypatch.chdir(folder / "below")
+    assert "--model" in run("certify", code=2)
+    run("--config ../holdfast.toml schema")
+    assert (folder / "schema.json").exists()
+    assert "from ../holdfast.toml: model" in run("--config ../holdfast.toml certify")
+
+
+def test_init_writes_what_it_was_given(folder):
+    (folder / "holdfast.toml").write_text("edited", encoding="utf-8")
+    assert "--force replaces it" in run(START, code=2)
+    assert (folder / "holdfast.toml").read_text(encoding="utf-8") == "edited"
+    words = ["init", "--model", "model.npz", "--data", "people.csv", "--target", "1"]
+    words += ["--margin", "0.5", "--drop", "id", "--sender", 'A "B" Bank\\nStreet', "--force"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    values = tomllib.loads((folder / "holdfast.toml").read_text(encoding="utf-8"))
+    chain = {key: project.KEYS[key].example for key in project.CHAIN}
+    assert values == chain | {
+        "model": "model.npz",
+        "data": "people.csv",
+        "target": 1,
+        "drop": ["id"],
+        "margin": 0.5,
+        "sender": 'A "B" Bank\nStreet',
+    }
+
+
+def test_every_key_can_be_written_and_read(folder):
+    examples = {name: key.example for name, key in project.KEYS.items()}
+    text = project.text_of(examples)
+    assert tomllib.loads(text) == examples
+    # Without values every key is a comment with a valid example.
+    bare = project.text_of({})
+    assert tomllib.loads(bare) == {}
+    entries = [line[2:] for line in bare.splitlines() if " = " in line]
+    assert tomllib.loads("\n".join(entries)) == examples
+    for command, uses in project.USES.items():
+        assert {use.lstrip(">?") for use in uses.values()} <= set(project.KEYS), command
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("--model gone.npz --data people.csv --target 1", "'gone.npz' does not exist"),
+        ("--model model.npz --data gone.csv --target 1", "'gone.csv' does not exist"),
+        ("--model model.npz --data people.csv --target 1 --index who", "has no column 'who'"),
+        ("--model model.npz --data people.csv --target 1 --label who", "has no column 'who'"),
+        ("--model model.npz --data people.csv --target 7", "--target: the model has no class '7'"),
+        (
+            "--model model.npz --data people.csv --target 1 --delta 0.1 --margin 1",
+            "--delta and --margin exclude each other",
+        ),
+    ],
+)
+def test_init_checks_what_it_is_given(folder, line, complaint):
+    assert complaint in run(f"init {line}", code=2)
+    assert not (folder / "holdfast.toml").exists()
+
+
+BAD = {
+    "model = ": "holdfast.toml: expected TOML, got:",
+    'modell = "model.npz"': "holdfast.toml: the key 'modell' is not known; use model, data",
+    "model = 3": 'holdfast.toml: model must be a path in quotes, such as model = "model.npz"; it is 3',
+    'delta = "small"': "holdfast.toml: delta must be a number, or a list with one for each layer",
+    "delta = true": "delta must be a number",
+    "target = []": "target must be a text in quotes or a number",
+    "delta = 0.1\nmargin = 1.0": "holdfast.toml: delta and margin are both set; keep one of them",
+    "trust_pickle = true": "trust_pickle cannot be set here",
+    'model = "gone.npz"': 'holdfast.toml: model = "gone.npz" does not exist; correct the path',
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_file_is_named_with_its_key(folder, text):
+    (folder / "holdfast.toml").write_text(text, encoding="utf-8")
+    said = run("certify --data people.csv --target 1", code=2)
+    assert BAD[text] in said
+    assert "Usage: holdfast explain" in run("explain --help")
+    run("methods")
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("explain", "holdfast schema"),
+        ("letters", "holdfast explain"),
+        ("audit new.npz", "holdfast ledger add"),
+        ("check", "holdfast explain"),
+    ],
+)
+def test_a_step_that_is_missing_is_named(folder, line, first):
+    run(START)
+    if line == "letters":
+        run("schema")
+    assert f"does not exist; run `{first}` first" in run(line, code=2)
+
+
+def test_the_file_opens_no_pickle(folder):
+    frame = read_table(folder / "people.csv", index="id")
+    model = LogisticRegression().fit(frame.to_numpy(), [0, 1, 0, 1, 0, 1])
+    joblib.dump(model, folder / "model.pkl")
+    run(START.replace("model.npz", "model.pkl"))
+    run("schema --trust-pickle")
+    assert "add --trust-pickle" in run("certify", code=2)
+    assert "rows provably keep class 1" in run("certify --trust-pickle")
+
+
+def test_delta_with_a_history_retrains_nothing(folder):
+    run(START)
+    said = run("delta model.npz new.npz --coverage 0.5")
+    assert "from holdfast.toml: index" in said
+
+
+def test_risk_and_delta_write_where_changes_are_read(folder):
+    text = 'model = "model.npz"\ndata = "people.csv"\nindex = "id"\ntarget = 1\nchanges = "changes.json"\n'
+    (folder / "holdfast.toml").write_text(text, encoding="utf-8")
+    assert 'changes = "changes.json" does not exist; run `holdfast delta` first' in run(
+        "certify", code=2
+    )
+    run("delta new.npz model.npz --coverage 0.5")
+    assert (folder / "changes.json").exists()
+    assert "rows provably keep class 1" in run("certify")
