@@ -39,7 +39,7 @@ smartquotes = False
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
-# What a signature says, in place of what it stands for.
+# Short names of types in signatures.
 autodoc_type_aliases = {
     **{name: name for name in ("ArrayLike", "Names", "Orders", "Range", "Rules")},
     "Floats": "ndarray[float64]",
@@ -69,5 +69,5 @@ html_theme_options = {
 # Of furo's own dependencies, with enough contrast to be read.
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
-# What a block prints is there to be compared, not to be copied.
+# Printed results are for comparison, not for copying.
 copybutton_selector = "div.highlight-python pre, div.highlight-sh pre, div.highlight-json pre"

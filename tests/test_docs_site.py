@@ -7,10 +7,13 @@ from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import typer
 
 import holdfast as hf
 from browser import browser  # noqa: F401  # fixture
-from words import hand_written
+from holdfast.cli import app
+from pages import blocks
+from words import GENERATED, hand_written
 
 # What a browser fetches by itself when it shows a page.
 FETCHED = {
@@ -89,12 +92,6 @@ def test_the_side_bar_has_the_pages_that_people_wrote(root, site):
     assert listed == (written - {"index"}) | {"paper"}
 
 
-def test_options_are_written_as_they_are_typed(site):
-    page = (site / "reference" / "cli.html").read_text(encoding="utf-8")
-    assert "--delta" in page
-    assert "–delta" not in page
-
-
 @pytest.mark.parametrize(
     ("page", "scheme", "width"),
     [
@@ -171,14 +168,79 @@ def test_every_public_name_is_in_the_reference(read):
     ] == []
 
 
+def test_the_index_of_the_reference_has_a_row_for_every_public_name(site):
+    text = (site / "reference" / "index.html").read_text(encoding="utf-8")
+    rows = dict(
+        re.findall(
+            r'href="\w[\w-]*\.html#(?:module-)?holdfast\.([\w.]+)".*?</td>\n<td><p>(.*?)</p>', text
+        )
+    )
+    assert [name for name in hf.__all__ if not rows.get(name)] == []
+
+
+def test_what_only_contributors_call_is_not_in_the_reference(read):
+    ids = set().union(*(reader.ids for reader in read.values()))
+    assert {"holdfast.PlausibleChanges.contains", "holdfast.generators.Generator.propose"} <= ids
+    inner = (
+        "PlausibleChanges.balls",
+        "EnsembleShift.facts",
+        "TreeChanges.every_model",
+        "RNCE.propose",
+    )
+    assert [name for name in inner if f"holdfast.{name}" in ids] == []
+
+
 def test_every_command_is_in_the_reference(site):
     text = (site / "reference" / "cli.html").read_text(encoding="utf-8")
-    listed = subprocess.run(
-        [sys.executable, "-m", "holdfast", "--help"], capture_output=True, text=True, check=True
-    )
-    names = re.findall(r"^  ([a-z]+)  ", listed.stdout, re.MULTILINE)
-    assert {"certify", "explain", "ledger", "audit"} <= set(names)
+    names = set(typer.main.get_command(app).commands)
+    assert {"certify", "explain", "ledger", "audit"} <= names
     assert [name for name in names if f">holdfast {name}" not in text] == []
+
+
+def test_options_are_typeset_as_typed(site):
+    pages = {page.name: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    assert "--delta" in pages["cli.html"]
+    dashes = re.compile(r"[\u2013\u2014][a-z]+")
+    assert {name: found for name, text in pages.items() if (found := dashes.findall(text))} == {}
+
+
+def test_code_and_printed_results_fit_the_column(root):
+    wide = [
+        f"{page.relative_to(root)}:{block.line + number}: {len(line)} characters"
+        for page in hand_written(root)
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if block.language in ("python", "sh", "console")
+        for number, line in enumerate(block.text.splitlines(), 1)
+        if len(line) > 88
+    ]
+    assert wide == []
+
+
+def test_pages_that_a_command_writes_are_on_the_page_of_measurements(root, read):
+    generated = {
+        path.stem
+        for path in (root / "docs").glob("*.md")
+        if GENERATED.fullmatch(f"docs/{path.name}")
+    }
+    links = {page.stem: reader.links for page, reader in read.items()}
+    assert "benchmarks" in generated
+    assert generated <= {link.removesuffix(".html") for link in links["measurements"]}
+
+
+def test_headlines_are_figures_of_the_pages_they_are_about(root):
+    page = (root / "docs" / "measurements.md").read_text(encoding="utf-8")
+    rows = [row for row in table_rows(page) if len(row) == 4 and row[0].startswith("[")]
+    assert len(rows) > 8
+    lost = []
+    for link, _, headline, command in rows:
+        name = re.search(r"\((.*?)\)", link)[1]
+        figures = set(
+            re.findall(r"\d[\d,.]*\d|\d", (root / "docs" / name).read_text(encoding="utf-8"))
+        )
+        quoted = set(re.findall(r"\d[\d,.]*\d|\d", headline))
+        lost += [(name, figure) for figure in quoted - figures]
+        assert name in command or "scale" in command
+    assert lost == []
 
 
 def test_figures_of_the_cascade_are_those_of_the_benchmark(root):
