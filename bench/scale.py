@@ -10,8 +10,9 @@
     python bench/scale.py workers                        one worker and two: explain(Closest), radius, certify
     python bench/scale.py picture                        docs/images/scale.png, out of `rates` and `workers`
 
-The rows are those of the heloc table over and over, each entry moved a little; the network has two hidden layers of 20,
-delta is 0.01. Files go to --store. Each prints what it measured, and writes it to its place in docs/benchmarks-scale.md.
+The rows are those of the heloc table over and over, each entry moved a little.
+The network has two hidden layers of 20, delta is 0.01. Files go to --store.
+Each command prints its figures and writes them to docs/benchmarks-scale.md.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Bench:
         self.said.append(line)
 
     def run(self, part: Callable[[Bench], None]) -> None:
-        """Measure one part; what it says goes to its place in docs/benchmarks-scale.md, below the command that says it."""
+        """Measure one part; its sentences go into docs/benchmarks-scale.md, below its command."""
         self.said = []
         part(self)
         if self.said:

@@ -207,8 +207,14 @@ def unsigned(names: Mapping[str, Any], folder: Path) -> list[str]:
                 found += [f"{name}: {column} is not immutable" for column in free]
     for path in sorted(folder.rglob("*.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
-        columns = document.get("columns", []) if isinstance(document, dict) else []
-        said = {c["name"]: c.get("actionability") for c in columns if isinstance(c, dict)}
+        # A schema for people, or a space as `to_dict` writes it.
+        known = document if isinstance(document, dict) else {}
+        columns = [*known.get("columns", []), *known.get("features", [])]
+        said = {
+            c["name"]: c.get("actionability", c.get("direction"))
+            for c in columns
+            if isinstance(c, dict) and "name" in c
+        }
         if set(said) >= LOANS:
             free = [column for column in FIXED if said[column] != "immutable"]
             found += [f"{path.name}: {column} is not immutable" for column in free]

@@ -10,11 +10,14 @@ from holdfast.presentation.report._contents import (
     Calibrated,
     Column,
     Contents,
+    Counted,
     CounterModel,
     Curve,
     Figures,
+    Gauge,
     Missing,
     Moves,
+    OtherWay,
     ParameterChange,
     Person,
     Slices,
@@ -22,6 +25,8 @@ from holdfast.presentation.report._contents import (
 )
 
 DELTA = 0.0052
+UPDATES = tuple(0.0025 + 0.00015 * i for i in range(20))
+GAUGE = Gauge(0.0086, ((0.0039, "typical update"), (UPDATES[-1], "largest of 20")), 0.0039, UPDATES)
 # Texts that break a page which trusts them.
 AWKWARD = [
     "</script><script>alert(1)</script>",
@@ -46,7 +51,7 @@ REASONS = [
 def contents(
     n: int = 120, *, numeric: int = 6, mixed: int = 1, methods: int = 1, seed: int = 0
 ) -> Contents:
-    """A report on n people with so many columns of numbers and of categories, and so many methods."""
+    """A report on n people with these numbers of columns (of numbers and of categories) and of methods."""
     rng = np.random.default_rng(seed)
     columns = _columns(numeric, mixed)
     people = tuple(_person(i, columns, rng) for i in range(n))
@@ -63,16 +68,30 @@ def contents(
             ("Model", "network of 2 hidden layers (10, 5), 131 parameters"),
             ("Promised class", "1 (accepted)"),
             ("Δ", f"every parameter within {DELTA} of today's, biases included"),
+            ("Calibrated δ", "0.0047. Number 19 of 20 distances in rising order."),
             ("Written by", "holdfast 0.1.0"),
         ),
         promise=(
-            f"{found} of {n} people were told what to change to be accepted.",
-            f"For {robust} of them it is proven that every model within δ = {DELTA} of today's still accepts them.",
-            "A retrained model stays within that distance with probability 0.9.",
+            f"{found} of {n} people can get a loan; each was told how.",
+            f"{robust} promises are proven for every model that moves no further than 19 of 20 measured updates did.",
+            "Measured, not proven: the next update stays within that with probability 90%.",
         ),
+        figures=(
+            (f"{robust} of {n}", "people have proven advice"),
+            (
+                "90%",
+                "probability that the next update stays within the proof: measured, not proven",
+            ),
+            ("2.5", "changes for each person; typically income +500 USD"),
+        ),
+        models="every model that moves no further than 19 of the 20 measured updates did",
+        wanted="a loan",
         delta=DELTA,
         calibrated=Calibrated(
-            0.0047, "The next update stays within it with probability 0.9, measured on 20 updates."
+            0.0047,
+            "Number 19 of 20 distances in rising order.",
+            updates=UPDATES,
+            rank=19,
         ),
         methods=(first, *others),
         columns=columns,
@@ -81,9 +100,12 @@ def contents(
         missing=_missing(people),
         people=people,
         limits=(
-            "Nothing is said about models outside Δ, such as one trained from scratch with another seed.",
+            "No proof covers a model that is retrained from scratch.",
             "Undecided advice is never counted as proven.",
         ),
+        technical=("A radius is a proven lower bound.",),
+        gauge=GAUGE,
+        cost="The mean change over the variables of the model",
     )
 
 
@@ -100,6 +122,9 @@ def awkward() -> Contents:
             key=f"{AWKWARD[i % 5]} {i}",
             advice=tuple(AWKWARD[:2]),
             reason=AWKWARD[i % 5] if person.reason else "",
+            lasts=AWKWARD[i % 5],
+            against=(Counted(0, AWKWARD[i % 5], 1.0),),
+            others=(OtherWay(AWKWARD[0], tuple(AWKWARD[:2])),),
             before=(*person.before[:-1], AWKWARD[0]),
             after=(*person.after[:-1], AWKWARD[1]) if person.after else (),
         )
@@ -109,6 +134,9 @@ def awkward() -> Contents:
         plain,
         title=AWKWARD[0],
         promise=tuple(AWKWARD),
+        figures=((AWKWARD[0], AWKWARD[1]),),
+        models=AWKWARD[0],
+        wanted=AWKWARD[1],
         facts=((AWKWARD[0], AWKWARD[1]),),
         columns=columns,
         people=people,
@@ -130,11 +158,12 @@ def awkward() -> Contents:
         ),
         missing=tuple(replace(one, reason=AWKWARD[0]) for one in plain.missing),
         limits=tuple(AWKWARD),
+        technical=tuple(AWKWARD),
     )
 
 
 def without_answers(n: int = 12) -> Contents:
-    """Nobody could be told anything."""
+    """No advice was found for any person."""
     plain = contents(n)
     reason = REASONS[0][0]
     people = tuple(
@@ -149,13 +178,15 @@ def without_answers(n: int = 12) -> Contents:
             worst_margin=None,
             reason=reason,
             counter=None,
+            lasts="",
         )
         for p in plain.people
     )
     method = Figures("closest", n, 0, 0, 0, None, None, None)
     return replace(
         plain,
-        promise=(f"None of {n} people could be told what to change.",),
+        promise=(f"No advice was found for all {n} people.",),
+        figures=((f"0 of {n}", "people have proven advice"),),
         methods=(method,),
         moves=tuple(Moves(column, 0) for column in plain.columns),
         slices=(),
@@ -168,15 +199,19 @@ def without_delta(n: int = 60) -> Contents:
     """Advice was found, nothing was certified, and no radius is known."""
     plain = contents(n)
     people = tuple(
-        replace(p, verdict="", radius=None, worst_margin=None, counter=None) for p in plain.people
+        replace(p, verdict="", radius=None, worst_margin=None, counter=None, lasts="")
+        for p in plain.people
     )
     method = replace(plain.methods[0], robust=0, unknown=0, median_radius=None, survival=None)
     return replace(
         plain,
         delta=None,
         calibrated=None,
+        gauge=None,
+        models="",
         people=people,
         methods=(method,),
+        figures=((f"{method.found} of {n}", "people have advice"),),
         promise=("Nothing was certified.",),
     )
 
@@ -252,8 +287,22 @@ def _person(i: int, columns: tuple[Column, ...], rng: np.random.Generator) -> Pe
     )
     counter = CounterModel(radius + 1e-6, radius < DELTA, float(rng.gamma(2, 0.4)), -1e-7, changes)
     cost = float(rng.gamma(4.0, 0.08) + 8 * radius)
+    within = sum(size < radius for size in UPDATES)
     return Person(
-        key, before, tuple(after), advice, verdict, cost, radius, 0.01, radius - DELTA, "", counter
+        key,
+        before,
+        tuple(after),
+        advice,
+        verdict,
+        cost,
+        radius,
+        0.01,
+        radius - DELTA,
+        "",
+        counter,
+        (0.2, 0.7),
+        (Counted(0, "Your income is low; accepted applicants usually have 4,000 USD.", 1.25),),
+        lasts="all 20 updates" if within == 20 else f"{within} of 20 updates",
     )
 
 
@@ -291,6 +340,9 @@ def _method(
         median_cost=float(np.median(cost)) if cost.size else None,
         median_radius=float(np.median(radius)) if radius.size else None,
         survival=curve if radius.size else None,
+        changes=float(np.mean([len(one.advice) for one in people if one.after]))
+        if any(one.after for one in people)
+        else None,
     )
 
 

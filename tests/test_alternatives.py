@@ -1,5 +1,7 @@
 """Several answers for each person: different, constrained and certified like any other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -114,7 +116,11 @@ def test_letters_ledger_and_report_take_alternatives(world, tmp_path):
     ]
     row = int(np.flatnonzero(found.answer == 2)[0])
     assert found.letter(row).key == f"{keys[row]} (2)"
-    assert found.letter(row).contents.reasons == found.letter(row - 1).contents.reasons
+    reasons = [found.letter(one).contents.reasons for one in (row, row - 1)]
+    # The same reasons; whether the advice leaves one alone differs between the two.
+    assert [replace(one, stays="") for one in reasons[0]] == [
+        replace(one, stays="") for one in reasons[1]
+    ]
     with hf.Ledger(tmp_path / "promises.ledger") as ledger:
         assert ledger.add(found).added == n
         assert len(ledger.find("B")) == keys.count("B")

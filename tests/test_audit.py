@@ -624,9 +624,7 @@ def test_bad_input_is_refused(path, lender, tmp_path):
 
 
 def run(path, model, *arguments):
-    return runner.invoke(
-        app, ["audit", str(model), "--ledger", str(path), *map(str, arguments)]
-    )
+    return runner.invoke(app, ["audit", str(model), "--ledger", str(path), *map(str, arguments)])
 
 
 def test_no_key_of_a_contact_is_a_formula(lender, tmp_path):

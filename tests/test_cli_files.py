@@ -152,7 +152,7 @@ def test_a_schema_is_edited_by_hand(files, lender):
         ("job", {"actionability": "sometimes"}, "got 'sometimes'"),
         ("contract", {"allowed": [["temporary", "gone"]]}, "got 'gone'"),
         ("contract", {"actionability": "increase_only"}, "expected an order"),
-        ("income", {"encoding": {}}, "column 'income': expected the encoding as it was written"),
+        ("income", {"encoding": {}}, "column 'income': the encoding was edited"),
         ("income", {"missing": False}, "expected 'missing' as it was written"),
         ("income", {"min": 9000}, "expected a range with lower <= upper"),
     ],
@@ -189,7 +189,7 @@ def test_a_schema_without_encodings_knows_orders_moves_and_gaps(tmp_path):
     (tmp_path / "s.json").write_text(
         json.dumps({"name": "t", "columns": entries}), encoding="utf-8"
     )
-    with pytest.raises(hf.HoldfastError, match="what the model reads where the value is missing"):
+    with pytest.raises(hf.HoldfastError, match="no known value to stand for a missing one"):
         hf.FeatureSpace.from_schema(tmp_path / "s.json")
 
 

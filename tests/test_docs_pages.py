@@ -92,9 +92,7 @@ def files_of_the_benchmark():
     """A table of people with its schema."""
     people = make_loans(300)
     people.to_csv("people.csv", index=False)
-    space = hf.FeatureSpace.from_frame(
-        people.drop(columns="accepted"), immutable=["age", "dependants"]
-    )
+    space = hf.FeatureSpace.from_frame(people.drop(columns="accepted"), immutable=FIXED)
     Path("schema.json").write_text(json.dumps(space.to_dict()), encoding="utf-8")
 
 

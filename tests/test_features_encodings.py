@@ -261,7 +261,7 @@ def test_what_is_missing_stays_missing_unless_it_can_be_stated() -> None:
     assert not (before.notna() & after.isna()).any(axis=None)
     row = int(np.flatnonzero(filled["income"])[0])
     assert "state income: " in result.describe(int(np.flatnonzero(result.found)[row]))
-    with pytest.raises(hf.HoldfastError, match="may be filled in"):
+    with pytest.raises(hf.HoldfastError, match="cannot fill in a missing value"):
         hf.explain(
             classifier,
             denied[denied["income"].isna()].head(1),

@@ -189,7 +189,7 @@ def test_a_schema_with_bad_notes_is_refused(
         ({"reasons": {"lat": ("1", "x")}}, "reasons: expected columns of the table, got 'lat'"),
         (
             {"labels": {"late": "use"}},
-            "labels: expected a label of its own for each column, got 'use' for two",
+            "labels: 'use' is the label of two; give each column a label of its own",
         ),
         ({"labels": ["late"]}, "labels: expected a mapping"),
         (
@@ -298,10 +298,16 @@ def test_a_schema_says_words_for_values(tmp_path: Path) -> None:
     ("labels", "complaint"),
     [
         ({("home", "A999"): "castle"}, "expected a value of the column or its unit"),
-        ({("home", "A151"): "A152"}, "a label of its own for each value of 'home'"),
-        ({("home", "A151"): {"en": "rented", "de": "x"}, ("home", "A152"): {"en": "owned", "de": "x"}}, "'x' for two"),
-        ({"home": {"de": "Miete"}, "rent": {"de": "Miete"}}, "'Miete' for two"),
-        ({"home": {"de": "rent"}}, "'rent' for two"),
+        ({("home", "A151"): "A152"}, "give each value of 'home' a label of its own"),
+        (
+            {
+                ("home", "A151"): {"en": "rented", "de": "x"},
+                ("home", "A152"): {"en": "owned", "de": "x"},
+            },
+            "'x' is the label of two",
+        ),
+        ({"home": {"de": "Miete"}, "rent": {"de": "Miete"}}, "'Miete' is the label of two"),
+        ({"home": {"de": "rent"}}, "'rent' is the label of two"),
         ({("home",): "rented"}, "expected a column, or a column and a value of it"),
         ({"home": {}}, "expected a text for each language"),
         ({"home": {"en": 3}}, "expected one line of text"),

@@ -142,10 +142,10 @@ def test_rules_hold_in_exact_arithmetic(rows: list[tuple[float, ...]], seed: int
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        (["months_in_job >= 1000"], "some row can obey"),
+        (["months_in_job >= 1000"], "within the ranges no row obeys all of"),
         (
             ["months_in_job <= months_of_history", "months_in_job >= months_of_history + 1000"],
-            "some row can obey",
+            "within the ranges no row obeys all of",
         ),
         (["nothing <= 3"], "nothing"),
         (["sex <= 1"], "numeric"),

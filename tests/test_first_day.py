@@ -269,7 +269,10 @@ def test_the_shell_says_what_it_did(in_shell: Errand) -> None:
     )
     assert f"{PEOPLE} of {PEOPLE} certificates hold" in in_shell.said
     assert "at the threshold 0.7" in in_shell.said
-    assert "of the promises by one real refit" in (in_shell.folder / "report.html").read_text()
+    assert (
+        "Measured, not proven: 1 updated model kept"
+        in (in_shell.folder / "report.html").read_text()
+    )
 
 
 def test_what_is_calibrated_is_calibrated_at_the_threshold() -> None:

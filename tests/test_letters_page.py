@@ -15,6 +15,9 @@ from browser import browser, visit  # noqa: F401
 from holdfast.generators._stated import recourse_from
 from holdfast.presentation.letters._language import Language
 
+# Most letters here are about columns without words in German.
+pytestmark = pytest.mark.filterwarnings("ignore:language '.*no words for the columns")
+
 NAMES = [f"detail number {i}" for i in range(20)]
 SENDER = "Example Bank\n1 High Street\nExampletown"
 

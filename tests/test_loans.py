@@ -65,5 +65,5 @@ def test_the_decision_goes_the_way_one_expects(loans):
 
 
 def test_an_empty_table_is_refused():
-    with pytest.raises(InvalidInputError, match="expected n >= 1 applicants, got 0"):
+    with pytest.raises(InvalidInputError, match="n: expected at least 1 applicant, got 0"):
         make_loans(0)

@@ -105,14 +105,12 @@ def test_certificates_are_drawn_today_and_in_the_worst_case(linear):
     worst = logit - DELTA * (np.abs(points).sum(axis=1) + 1.0)
     order = np.argsort(worst)
     today, least = (100.0 / (1.0 + np.exp(-values[order])) for values in (logit, worst))
-    np.testing.assert_allclose(line(ax, "today's model").get_ydata(), today, rtol=1e-9)
-    np.testing.assert_allclose(
-        line(ax, "worst within Δ, proven or found").get_ydata(), least, rtol=1e-6
-    )
+    np.testing.assert_allclose(line(ax, "accepted today").get_ydata(), today, rtol=1e-9)
+    np.testing.assert_allclose(line(ax, "worst case in Δ").get_ydata(), least, rtol=1e-6)
     robust = worst[order] >= 0.0
     assert 0 < robust.sum() < len(points)
     np.testing.assert_allclose(
-        segments(ax, "provably survives"), np.column_stack([least, today])[robust], rtol=1e-6
+        segments(ax, "proven"), np.column_stack([least, today])[robust], rtol=1e-6
     )
     np.testing.assert_allclose(
         segments(ax, "can be broken"), np.column_stack([least, today])[~robust], rtol=1e-6
@@ -129,7 +127,7 @@ def test_of_three_classes_the_strongest_rival_counts():
     logits = np.sort(network.logits(points), axis=1)
     expected = 100.0 / (1.0 + np.exp(logits[:, 1] - logits[:, 2]))
     np.testing.assert_allclose(
-        np.sort(line(ax, "today's model").get_ydata()), np.sort(expected), rtol=1e-9
+        np.sort(line(ax, "accepted today").get_ydata()), np.sort(expected), rtol=1e-9
     )
     assert "promised class" in ax.get_ylabel()
     assert "strongest rival" in ax.get_ylabel()
@@ -141,7 +139,7 @@ def test_undecided_points_are_neither(linear):
     outcome = replace(certificates.outcome, verdict=np.zeros(len(points), dtype=np.int8))
     ax = replace(certificates, outcome=outcome).plot()
     assert len(segments(ax, "undecided")) == len(points)
-    assert len(segments(ax, "provably survives")) == 0
+    assert len(segments(ax, "proven")) == 0
     assert ax.get_title(loc="left").startswith(f"0 of {len(points)} ")
 
 
@@ -149,7 +147,7 @@ def test_of_many_points_a_thousand_are_drawn(linear):
     network, points = linear
     certificates = hf.certify(network, np.tile(points, (40, 1)), 1, CHANGES)
     ax = certificates.plot()
-    assert len(line(ax, "today's model").get_ydata()) == 1000
+    assert len(line(ax, "accepted today").get_ydata()) == 1000
     assert f"1,000 of {len(certificates):,}" in ax.get_xlabel()
     assert f"of {len(certificates):,} points" in ax.get_title(loc="left")
 
@@ -247,7 +245,7 @@ def test_the_bars_are_counts_and_the_amounts_medians(advice):
         == swaps.max()
         == int(amounts["home"].split("(")[1].rstrip(")"))
     )
-    assert f"of {rows.sum()} with an answer" in ax.get_xlabel()
+    assert f"of {rows.sum()} with advice" in ax.get_xlabel()
 
 
 def test_only_so_many_columns_are_drawn(advice):
@@ -262,7 +260,7 @@ def test_cost_is_drawn_against_the_radius(advice):
         advice.network, advice.points[rows], advice.network.classes[advice.targets[rows]]
     )
     ax = advice.plot("cost")
-    for words, verdict in (("provably survives", "ROBUST"), ("can be broken", "NOT_ROBUST")):
+    for words, verdict in (("proven", "ROBUST"), ("can be broken", "NOT_ROBUST")):
         mine = advice.verdict[rows] == verdict
         drawn = line(ax, f"{words}: {mine.sum()}")
         np.testing.assert_allclose(drawn.get_xdata(), radius.lower[mine])
@@ -296,7 +294,8 @@ def test_wrong_options_are_refused(advice):
     ):
         advice.plot("pie")
     with pytest.raises(
-        InvalidInputError, match="radius: expected one for each of the 29 answers or 30 rows"
+        InvalidInputError,
+        match="radius: expected one for each of the 29 pieces of advice or 30 rows",
     ):
         advice.plot("cost", radius=[1.0])
 
@@ -392,7 +391,47 @@ def pictures(linear, advice, audited):
         "audit": audited.plot,
         "expiry": hf.promise_expiry([0.5, 1.5, 9.0], [1.0] * 5, horizon=4, confidence=0.6).plot,
         "delta": hf.delta_calibrated([0.1, 0.2, 0.3], coverage=0.5).plot,
+        "risk": risk().plot,
     }
+
+
+def risk():
+    """A margin that was calibrated on 20 models, each a threshold on one number."""
+
+    def line(bias):
+        return hf.Network([[[1.0]]], [[bias]])
+
+    moves = np.random.default_rng(0).normal(0.0, 0.05, 20)
+    return hf.risk_calibrated(
+        line(-0.5),
+        np.linspace(0.0, 0.45, 10)[:, None],
+        target=1,
+        retrained=[line(-0.5 - move) for move in moves],
+        generator=hf.RNCE(np.linspace(0.5, 1.0, 51)[:, None]),
+    )
+
+
+def test_the_cost_of_a_risk_has_a_panel_of_its_own():
+    ax = risk().plot()
+    (below,) = ax.child_axes
+    ax.figure.draw_without_rendering()
+    assert not below.get_window_extent().overlaps(ax.get_window_extent())
+    assert "cost" in below.get_ylabel()
+    assert below.get_xlabel() == "margin that promises are made for"
+    assert "%" in ax.get_title(loc="left")
+
+
+def test_certificates_are_drawn_at_the_heights_that_are_used(linear):
+    network, points = linear
+    near = points[np.abs(network.logits(points)[:, 0]) < 0.3]
+    low, high = hf.certify(network, near, 1, CHANGES).plot().get_ylim()
+    assert 30 < low < 50 < high < 70
+
+
+def test_a_picture_of_delta_says_what_it_shows():
+    ax = hf.delta_calibrated([0.1, 0.2, 0.3], coverage=0.5).plot()
+    assert ax.get_title(loc="left") == "2 of 3 retrainings stay within delta"
+    assert ax.get_ylabel() == "% of retrainings"
 
 
 def test_given_axes_are_returned_and_pyplot_is_left_alone(pictures):
@@ -417,18 +456,19 @@ def test_nothing_lies_on_the_data_and_nothing_is_cut_off(pictures):
         ax = draw()
         figure = ax.figure
         figure.draw_without_rendering()
-        legend = ax.get_legend()
-        frame = ax.get_window_extent()
+        lowest = ax.child_axes[-1] if name == "risk" else ax
+        legend = lowest.get_legend()
+        frame = lowest.get_window_extent()
         if legend is not None:
             assert not legend.get_window_extent().overlaps(frame), name
-            below = ax.xaxis.label.get_window_extent()
+            below = lowest.xaxis.label.get_window_extent()
             assert not legend.get_window_extent().overlaps(below), name
         whole, drawn = figure.bbox, figure.get_tightbbox().transformed(figure.dpi_scale_trans)
         assert whole.x0 - 1 <= drawn.x0, name
         assert drawn.x1 <= whole.x1 + 1, name
         assert whole.y0 - 1 <= drawn.y0, name
         assert drawn.y1 <= whole.y1 + 1, name
-        assert ax.get_xlabel(), name
+        assert lowest.get_xlabel(), name
 
 
 def test_greys_and_one_red_are_all_there_is(pictures):

@@ -20,7 +20,7 @@ from holdfast.generators._stated import recourse_from
 from holdfast.presentation.report._counter import costliest_changes
 from holdfast.presentation.report._gather import gather
 from holdfast.presentation.report._page import render
-from holdfast.presentation.report._words import cost_of
+from holdfast.presentation.report._words import cost_of, for_people
 from recourse_cases import make_case
 
 DATE = "2026-11-16"
@@ -171,7 +171,7 @@ def test_people_say_what_the_tables_say(contents, robust, case):
                 "",
                 None,
             )
-            assert person.reason == robust.reason[row] != ""
+            assert person.reason == for_people(robust.reason[row]) != ""
             continue
         assert list(person.after) == robust.counterfactuals[names].iloc[row].tolist()
         assert "; ".join(person.advice) == robust.describe(row)
@@ -403,13 +403,14 @@ def test_missing_rows_keep_their_reasons():
         progress=False,
     )
     contents = gather(told, date=DATE)
-    absent = pd.Series(told.reason[~told.found]).value_counts()
+    absent = pd.Series(list(map(for_people, told.reason[~told.found]))).value_counts()
     said = {("proven: " if one.proven else "") + one.reason: one.people for one in contents.missing}
     assert said == absent.to_dict()
     assert any(one.proven for one in contents.missing)
     assert [one.people for one in contents.missing] == sorted(absent, reverse=True)
     for person, reason in zip(contents.people, told.reason, strict=True):
-        assert person.reason == reason
+        assert person.reason == for_people(reason)
+        assert "Δ" not in person.reason
 
 
 def test_many_reasons_are_put_together(naive):
@@ -443,7 +444,11 @@ def test_nobody_found(naive):
         None,
     )
     assert contents.missing[0].people == 40
-    assert contents.promise[0].startswith("0 of 39 people (0%) who do not have class 1 today")
+    assert contents.promise == (
+        "No advice was found for all 39 people who do not have class 1 today. Nothing was promised, so no promise can "
+        "break.",
+    )
+    assert contents.figures == (("0 of 39", "people have proven advice"),)
     assert all(moves.changed == 0 for moves in contents.moves)
 
 
@@ -452,7 +457,9 @@ def test_nobody_in_need(case):
         7
     )
     contents = gather(advice(case, people=accepted), groups="home")
-    assert contents.promise == ("All 7 people have class 1 already, so nobody needed advice.",)
+    assert contents.promise == ("All 7 people have class 1 already, so this report has no advice.",)
+    assert contents.figures == ()
+    assert all(person.accepted for person in contents.people)
     assert [(one.people, one.proven, one.needed) for one in contents.missing] == [(7, False, False)]
     assert contents.slices[0].groups == ()
 
@@ -560,7 +567,7 @@ def test_counter_models_of_the_most_fragile_only(naive):
     assert len(told) == 5
     radii = sorted(person.radius for person in everyone.people if person.radius is not None)
     assert max(person.radius for person in told) <= radii[5] + 1e-6
-    assert any("5 most fragile" in limit for limit in few.limits)
+    assert any("5 most fragile" in limit for limit in few.technical)
     none = gather(naive, counter_models=False, date=DATE)
     assert all(person.counter is None for person in none.people)
 
@@ -586,12 +593,12 @@ def test_a_radius_for_each_layer(case):
     contents = gather(told, date=DATE)
     assert contents.delta == 0.012
     assert contents.methods[0].robust == told.robust.sum()
-    assert any("each layer" in limit for limit in contents.limits)
-    # Nobody is told that every model within the largest radius was looked at.
+    assert any("each layer" in limit for limit in contents.technical)
+    # No place on the curve's axis is the edge of Δ, and the page names both ends of its radii.
     page = render(contents)
-    assert "δ&nbsp;=&nbsp;0 to 0.012, by part of the model" in page
+    assert "δ of Δ: 0 to 0.012, by part of the model" in page
     assert '"deltas":"0 to 0.012, by part of the model"' in page
-    assert "largest δ = 0.012" in page
+    assert ">promised</text>" not in page
     for person in contents.people:
         if person.counter is not None:
             assert person.counter.inside == (person.verdict == "NOT_ROBUST")
@@ -617,17 +624,20 @@ def test_a_radius_for_each_parameter(case):
     chosen = dataclasses.replace(measured, delta=changes.delta, biases=changes.biases)
     contents = gather(told, calibrated=chosen, date=DATE, counter_models=False)
     assert (contents.delta, contents.least_delta) == (0.012, changes.least)
+    assert contents.calibrated.covered
     assert contents.promise[1].endswith(
+        "every model that moves no further than 8 of the 9 measured updates did."
+    )
+    alone = gather(told, date=DATE, counter_models=False)
+    assert alone.promise[1].endswith(
         "every model within a radius for each parameter, at most 0.012."
     )
-    assert "retraining, a radius for each parameter, at most 0.012; what" in contents.promise[-1]
-    assert contents.calibrated.covered
-    assert any("a radius for each parameter" in limit for limit in contents.limits)
-    # Nobody is told that every model within the largest radius was looked at.
+    assert any("a radius for each parameter" in limit for limit in contents.technical)
+    # No place on the curve's axis is the edge of Δ, and the page names both ends of its radii.
     page = render(contents)
     assert "δ&nbsp;=&nbsp;0.012" not in page
     assert "to 0.012, by part of the model" in page
-    assert "largest δ = 0.012" in page
+    assert ">promised</text>" not in page
     # A radius that is proven for the whole box is no larger than the least of it.
     for person in contents.people:
         assert person.verdict != "UNKNOWN" or person.radius <= 0.012
@@ -656,13 +666,13 @@ def test_where_the_biases_stay_retraining_is_not_covered(case, calibrated):
     told = advice(case, changes=hf.PlausibleChanges(0.005, biases=False))
     contents = gather(told, calibrated=calibrated, date=DATE)
     assert not contents.calibrated.covered
-    assert contents.promise[-1].startswith(
-        "Δ leaves the biases as they are, which retraining moves too, so nothing"
+    assert contents.promise[-1] == (
+        "The proof leaves the biases of the model as they are. Updates move them too, so the measured updates are not "
+        "covered."
     )
-    assert not any(
-        "covers" in sentence or "proven to hold up to" in sentence for sentence in contents.promise
-    )
-    assert any(limit.startswith("The biases stay as they are") for limit in contents.limits)
+    assert not any("moves no further" in sentence for sentence in contents.promise)
+    assert "in which no weight moves by more than 0.005 and each bias stays" in contents.models
+    assert any(limit.startswith("The biases stay as they are") for limit in contents.technical)
 
 
 def test_a_calibrated_delta_for_each_layer(case):
@@ -681,12 +691,15 @@ def test_delta_is_never_said_to_be_more_than_it_is(case):
     delta = 0.00519996
     told = advice(case, changes=hf.PlausibleChanges(delta))
     contents = gather(told, calibrated=np.nextafter(delta, 1), date=DATE)
-    assert contents.promise[1].endswith("every model within delta = 0.005199.")
+    assert contents.promise[1].endswith(
+        "every model in which no number moves by more than 0.00519."
+    )
     assert dict(contents.facts)["Plausible models (Δ)"] == "Delta = 0.00519996"
     page = render(contents)
     assert "δ = 0.0052" not in page
-    assert "as calibrated" not in page
-    assert "δ = 0.005199, as calibrated" in render(gather(told, calibrated=delta, date=DATE))
+    assert "δ of Δ: 0.005199." in page
+    assert ">calibrated</text>" in page
+    assert ">calibrated</text>" not in render(gather(told, calibrated=delta, date=DATE))
 
 
 def test_another_norm_with_two_hidden_layers_has_radii_on_request_only(case):
@@ -694,7 +707,12 @@ def test_another_norm_with_two_hidden_layers_has_radii_on_request_only(case):
     contents = gather(told, date=DATE)
     assert contents.methods[0].survival is None
     assert {person.radius for person in contents.people} == {None}
-    assert any("two seconds a row with two or more hidden" in limit for limit in contents.limits)
+    assert any("two seconds a row with two or more hidden" in limit for limit in contents.technical)
+    # Without radii there is no gauge; what is proven is still said so.
+    assert contents.gauge is None
+    assert {person.lasts for person in contents.people if person.verdict == "ROBUST"} <= {
+        "as promised"
+    }
     for person in contents.people:
         assert (person.counter is not None) == (person.verdict == "NOT_ROBUST")
     assert contents.methods[0].robust == told.robust.sum()
@@ -731,7 +749,7 @@ def test_hidden_layers_without_activation_have_radii(case):
     for delta in (0.001, 0.005):
         certs = hf.certify(network, told.points[told.found], 1, hf.PlausibleChanges(delta))
         assert value_at(contents.methods[0].survival, delta) == pytest.approx(certs.robust.mean())
-    assert not any("activation" in limit for limit in contents.limits)
+    assert not any("activation" in limit for limit in contents.technical)
 
 
 def test_unknown_is_never_safe(naive):
@@ -760,7 +778,7 @@ def test_a_radius_that_contradicts_a_verdict_is_a_bug(robust):
 
 
 def test_the_fine_print_says_how_wide_the_widest_radius_is(naive):
-    assert any("at most 0.000001 larger" in limit for limit in gather(naive, date=DATE).limits)
+    assert any("at most 0.000001 larger" in limit for limit in gather(naive, date=DATE).technical)
     lower, upper = np.array([0.01, 0.02, np.nan, 1.0]), np.array([0.01, 0.0213, np.nan, np.inf])
     assert Radii(lower, upper, lower, naive.changes).slack == pytest.approx(0.0013)
 
@@ -795,7 +813,8 @@ def test_advice_that_no_model_breaks():
     contents = gather(told, date=DATE)
     assert contents.people[0].radius == 1e6
     assert contents.people[0].counter is None
-    assert any("at most 0.000001 larger" in limit for limit in contents.limits)
+    assert contents.people[0].lasts == "any model"
+    assert any("at most 0.000001 larger" in limit for limit in contents.technical)
 
 
 def test_a_column_may_be_called_bias():
@@ -823,14 +842,76 @@ def test_a_calibrated_delta(naive):
     assert contents.calibrated.delta == float(chosen)
     assert contents.calibrated.sentence.startswith("Number 8 of 9 distances in rising order; ")
     assert contents.calibrated.sentence.endswith(".")
-    small = hf.delta_calibrated([0.0001 * i for i in range(1, 10)], coverage=0.8)
-    # The farthest retraining lies beyond it, so the headline does not say that they all stay within.
-    assert any(
-        "Δ covers the δ calibrated on the lender's retraining, 0.0008;" in sentence
-        for sentence in gather(naive, calibrated=small).promise
+    assert contents.calibrated.updates == tuple(0.001 * i for i in range(1, 10))
+    assert (
+        contents.models == "every model that moves no further than 5 of the 9 measured updates did"
+    )
+    # The promise is about a smaller Δ than the calibrated one, so no chance is stated of it.
+    assert not any(sentence.startswith("Measured") for sentence in contents.promise)
+    survive = int((naive.radii.lower > 0.008).sum())
+    assert contents.promise[-1].startswith(f"{survive} of ")
+    assert contents.promise[-1].endswith("no further than 8 of the 9 measured updates did.")
+    # The largest update lies beyond this one, which Δ covers: the chance is that of its rank.
+    small = hf.delta_calibrated([0.0008 * i for i in range(1, 10)], coverage=0.6)
+    assert float(small) == pytest.approx(0.0048)
+    told = gather(naive, calibrated=small)
+    assert told.models == "every model that moves no further than 6 of the 9 measured updates did"
+    assert (
+        "Measured, not proven: the next update stays within that with probability 60%, if it is made like the measured "
+        "ones." in told.promise
+    )
+    assert told.figures[1][0] == "60%"
+    # Of a Δ far beyond the history it says how far.
+    tiny = hf.delta_calibrated([0.0001 * i for i in range(1, 10)], coverage=0.8)
+    assert gather(naive, calibrated=tiny).models == (
+        "every model that moves at most 5.55 times as far as the largest of the 9 measured updates did"
     )
     with pytest.raises(InvalidInputError, match="norm inf, got one in norm 2"):
         gather(naive, calibrated=dataclasses.replace(chosen, norm=2.0))
+
+
+def test_every_update_that_a_proof_reaches_keeps_the_promise(case, naive):
+    """A person with "3 of 9 updates" is accepted by the three models that moved least."""
+    rng, network = np.random.default_rng(4), case.network
+
+    def moved(size):
+        parts = (
+            [part + size * rng.uniform(-1.0, 1.0, part.shape) for part in parts]
+            for parts in (network.weights, network.biases)
+        )
+        return network.with_parameters(*parts)
+
+    updates = [moved(0.003 * k) for k in range(1, 10)]
+    chosen = hf.delta_calibrated(updates, coverage=0.8, origin=network)
+    order = np.argsort(chosen.evidence["distance"].to_numpy())
+    told = naive.under(chosen.changes)
+    contents = gather(told, calibrated=chosen, date=DATE)
+    assert contents.gauge.updates == tuple(np.sort(chosen.evidence["distance"]))
+    assert (
+        contents.models == "every model that moves no further than 8 of the 9 measured updates did"
+    )
+    seen = set()
+    for row, person in enumerate(contents.people):
+        if not told.found[row]:
+            assert person.lasts == ""
+            continue
+        words = person.lasts.split()
+        reached = 9 if words[0] == "all" else int(words[0])
+        seen.add(reached)
+        assert reached >= 8 or person.verdict != "ROBUST"
+        for place in order[:reached]:
+            (label,) = updates[place].predict(told.points[row : row + 1])
+            assert label == network.classes[told.targets[row]]
+    assert len(seen) > 2
+
+
+def test_a_chance_is_never_stated_where_no_promise_is_proven(case, naive):
+    chosen = hf.delta_calibrated([0.1 * i for i in range(1, 10)], coverage=0.8)
+    contents = gather(naive.under(chosen.changes), calibrated=chosen, date=DATE)
+    assert contents.methods[0].robust == 0
+    assert not any("probability" in sentence for sentence in contents.promise)
+    assert contents.figures[0][1] == "people have proven advice"
+    assert not any("probability" in words for _, words in contents.figures)
 
 
 def test_the_outcome_in_words(naive):
@@ -848,8 +929,11 @@ def test_a_delta_of_ones_own(case, naive):
     )
     found = int(naive.found.sum())
     assert any(
-        s.startswith(f"{survive} of {found} promises") and "0.0123" in s for s in contents.promise
+        s.startswith(f"{survive} of {found} promises")
+        and s.endswith("than the measured updates did.")
+        for s in contents.promise
     )
+    assert dict(contents.facts)["Calibrated δ"].startswith("0.0123. ")
     for wrong in (0.0, math.nan, -1, True, "0.1"):
         with pytest.raises(InvalidInputError, match="calibrated: expected a delta"):
             gather(naive, calibrated=wrong)
@@ -864,7 +948,10 @@ def test_sentences_count(naive):
     assert str(found) in contents.promise[0]
     assert str(needed) in contents.promise[0]
     assert contents.promise[1].startswith(f"{safe} of {found} promises")
-    assert contents.promise[2].startswith(f"{found - safe} are not")
+    assert contents.promise[2].startswith(
+        f"{found - safe} promises can be broken by a plausible model"
+    )
+    assert contents.figures[0] == (f"{safe} of {needed}", "people have proven advice")
     assert dict(contents.facts)["People"] == "40"
     assert any(
         limit.startswith(f"{40 - needed} ") and "had the class already" in limit

@@ -10,7 +10,7 @@ import pytest
 
 from browser import browser, visit  # noqa: F401  # fixtures
 from holdfast.cli.demo import run_demo
-from test_report_browser import PHONE, column, violations
+from test_report_browser import PHONE, column, sheets, violations
 
 
 def pictures(root: Path) -> ModuleType:
@@ -42,13 +42,13 @@ def numbers(texts: list[str]) -> list[float]:
 
 def test_sort_filter_and_open_someone(visit, real_report):  # noqa: F811
     page = visit(real_report)
-    costs = page.locator("#everyone").get_by_role("button", name="Cost")
-    costs.click()
-    rising = numbers(column(page, 3))
+    changes = page.locator("#everyone").get_by_role("button", name="Changes")
+    changes.click()
+    rising = numbers(column(page, 4))
     assert len(rising) > 10
     assert rising == sorted(rising)
-    costs.click()
-    falling = numbers(column(page, 3))
+    changes.click()
+    falling = numbers(column(page, 4))
     assert falling == sorted(falling, reverse=True)
     assert falling[0] > falling[-1]
     key = column(page, 1)[0]
@@ -57,12 +57,12 @@ def test_sort_filter_and_open_someone(visit, real_report):  # noqa: F811
     assert page.locator("#counted").inner_text().endswith("of 60 people")
     page.locator("#everyone a").get_by_text(key, exact=True).click()
     assert page.locator("#person-heading").inner_text() == f"Person {key}"
-    assert page.locator("#person").get_by_role("heading", name="Before and after").is_visible()
-    assert (
-        page.locator("#person")
-        .get_by_role("heading", name="The model that comes closest")
-        .is_visible()
-    )
+    person = page.locator("#person")
+    assert person.get_by_role("heading", name="What to do").is_visible()
+    nearest = person.get_by_role("heading", name="The model that comes closest")
+    assert not nearest.is_visible()
+    person.locator("summary").click()
+    assert nearest.is_visible()
     page.keyboard.press("Escape")
     # The browser tells the page of its new address in its own time.
     page.locator("#everyone").wait_for(timeout=5000)
@@ -76,3 +76,11 @@ def test_nobody_is_kept_out(visit, real_report, view):  # noqa: F811
     page.evaluate("location.hash = 'person=0'")
     page.locator("#person-heading").wait_for()
     assert violations(page) == []
+
+
+def test_each_person_prints_on_one_sheet(visit, real_report):  # noqa: F811
+    page = visit(real_report)
+    for i in range(0, 60, 12):
+        page.evaluate(f"location.hash = 'person={i}'")
+        page.locator("#person-heading").wait_for()
+        assert sheets(page) == 1

@@ -424,7 +424,7 @@ def test_losses_that_never_fall_are_an_outcome_that_says_what_was_reached():
 def test_picture_page_and_pickle():
     for found in (found_with(), found_with(retrained=later(30, spread=0.01, past=2.0))):
         axes = found.plot()
-        assert axes.get_xlabel() == "margin that promises are made for"
+        assert axes.child_axes[0].get_xlabel() == "margin that promises are made for"
         mpl.pyplot.close(axes.figure)
         assert "of such promises" in found._repr_html_() or "no margin" in found._repr_html_()
         again = pickle.loads(pickle.dumps(found))

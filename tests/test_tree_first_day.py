@@ -76,7 +76,8 @@ def test_gaps_name_the_way_out() -> None:
     )
     model = boosted(X, filled)
     with pytest.raises(
-        InvalidInputError, match=r"missing: expected none beside a pipeline.*from_frame"
+        InvalidInputError,
+        match=r"missing: the pipeline's imputers set the filled values.*from_frame",
     ):
         hf.FeatureSpace.from_pipeline(model, X, missing=["savings"])  # type: ignore[call-arg]
     read = hf.FeatureSpace.from_pipeline(model, X)

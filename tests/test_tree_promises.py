@@ -237,8 +237,8 @@ def test_a_report_says_what_trees_are_and_how_far_theirs_was_calibrated(
     assert f"{len(NUMBERS)} columns" in page
     assert "Known by its scores" not in page
     assert "distance of" not in page.split("<script")[0]
-    assert "The calibrated factor is 1" in page
-    assert "Δ covers what was calibrated" in page
+    assert "<dt>Calibrated factor</dt><dd>1. " in page
+    assert "moves no further than " in page.split("<script")[0]
     assert "moves of up to {} times" in page
     half = replace(chosen.changes, leaves=chosen.changes.leaves / 2, inside=None)
     contents = gather(advice.under(half), calibrated=chosen)

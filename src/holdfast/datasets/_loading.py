@@ -1,5 +1,5 @@
-"""`Dataset`, a table with all that a person has to know of it, and `load`: by its name, from a folder of yours, the
-cache, or the network."""
+"""`Dataset`, a public table with its space and caveats, and `load`, which reads it from a folder, the cache or the
+network."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ _KAGGLE_DECIMALS = 9
 
 @dataclass(frozen=True, eq=False)
 class Dataset(Facts):
-    """A table to try things on; unpacks as ``X, space, y = load(...)``.
+    """A public table with its space and labels; unpacks as ``X, space, y = load(...)``.
 
     Attributes
     ----------
     name, title
-        What it is called.
+        Its short name and its title.
     frame
         The features in raw units, one row a person. Also `X`.
     space
-        Kinds, ranges and what a person can change; ``space.encode(frame)`` is what a model sees.
+        Kinds, ranges and possible changes; ``space.encode(frame)`` is the model's input.
     target
         The label of each row, on the index of `frame`. Also `y`.
     wanted
         The class to ask for: ``explain(model, data.X, target=data.wanted, ...)``.
     classes
-        What each label means.
+        The meaning of each label.
     caveats
-        What to know before trusting a figure from this table.
+        Warnings to read before trusting a figure from this table.
     licence, source, derivation
-        Whose it is, where it comes from, and what was done to it on the way.
+        Its licence, its origin, and the changes made to it.
     path
-        The file it was read from; None where none was needed.
+        The file of the table; None for a table that needs no file.
     """
 
     frame: pd.DataFrame
@@ -71,7 +71,7 @@ class Dataset(Facts):
 
     @property
     def description(self) -> str:
-        """Everything but the numbers, as text."""
+        """Classes, source, licence and caveats, as text."""
         counts = self.target.value_counts()
         lines = [
             self.title,
@@ -109,12 +109,11 @@ def load(
     download: bool = True,
     progress: bool | None = None,
 ) -> Dataset:
-    """A table by its name: DataFrame, feature space, labels, and its caveats.
+    """Load a public table by its name: DataFrame, feature space, labels, and caveats.
 
-    The file is looked for in the folder $HOLDFAST_DATA, then in the cache ($HOLDFAST_CACHE, or where the platform keeps
-    caches), and is downloaded into the cache otherwise; a download that is not the expected file to the last bit is
-    refused. A ``NAME.schema.json`` beside a file in $HOLDFAST_DATA that says anything else than the package's schema is
-    used in its place.
+    `load` looks for the file in the folder $HOLDFAST_DATA, then in the cache ($HOLDFAST_CACHE, or the platform's folder
+    for caches), and then downloads it into the cache. A download that differs from the expected file is refused. A
+    different ``NAME.schema.json`` next to a file in $HOLDFAST_DATA replaces the package's schema.
 
     Parameters
     ----------
@@ -122,11 +121,11 @@ def load(
         "adult", "compas", "gmc", "heloc", "california_housing", "iris" (comes with scikit-learn) or "loans"
         (`make_loans`).
     actionability, kinds, encoding
-        Who says what a person can change, whether whole numbers stay whole, how two categories are encoded: see
-        `FeatureSpace.from_schema`. To compare with the paper, ``kinds="carla"`` and "carla" or "free".
+        Source of the directions, whether whole numbers stay whole, and the encoding of two categories; see
+        `FeatureSpace.from_schema`. To compare with the paper, take ``kinds="carla"`` and "carla" or "free".
     as_in_paper
-        The rows that the paper's experiments use: in gmc each row of class 0 three times (the copies follow the table
-        and share their index label); nothing is repeated in the other tables.
+        The rows of the paper's experiments: in gmc each row of class 0 three times. The copies follow the table and
+        share their index label. Other tables are not affected.
     download
         Whether the network may be used.
     progress
@@ -140,9 +139,9 @@ def load(
     Raises
     ------
     DatasetNotFoundError
-        No file and no network; the message says where it was looked for and what to fetch by hand.
+        No file was found and the network cannot be used; the message names the places and the address.
     FileFormatError
-        A file that is not the table it should be.
+        The file is not the expected table.
 
     Examples
     --------
@@ -189,7 +188,7 @@ def _cached(facts: Facts, allowed: bool, progress: bool | None) -> Path | None:
         return fetch(wanted, cache_folder(), allowed=allowed, progress=progress)
     except DownloadError as error:
         raise DatasetNotFoundError(
-            f"{facts.name}: expected a file in {searched(facts)}, or a download; got neither: {error}. "
+            f"{facts.name}: no file in {searched(facts)}, and no download: {error}. "
             f"Fetch {wanted.url} by hand and save it as {cache_folder() / wanted.file}, "
             f"or set {DATA} to a folder that has it"
         ) from error
@@ -203,9 +202,7 @@ def read_table(path: Path, schema: Schema) -> pd.DataFrame:
     try:
         frame = _housing(path) if path.suffix == ".tgz" else read_csv(path)
     except (OSError, EOFError, KeyError, ValueError, tarfile.TarError) as error:
-        raise FileFormatError(
-            f"{path}: expected the table {schema.name}, got a file without it: {error}"
-        ) from error
+        raise FileFormatError(f"{path}: the file has no table {schema.name}: {error}") from error
     if schema.name == "gmc":
         # CARLA's went through a parser that was off by an ulp or two; Kaggle wrote at most nine decimals. Rounding is
         # exact here: the nearest whole number of 1e-9ths, divided once.
@@ -219,7 +216,7 @@ def as_schema(frame: pd.DataFrame, schema: Schema, origin: str) -> pd.DataFrame:
     missing = [name for name in wanted if name not in frame.columns]
     if missing:
         raise FileFormatError(
-            f"{origin}: expected the columns of {schema.name}, got none of the name {missing[0]!r}"
+            f"{origin}: the table has no column {missing[0]!r}, which {schema.name} needs"
         )
     frame = frame[wanted]
     incomplete = int(frame.isna().any(axis=1).sum())

@@ -66,7 +66,7 @@ def find(facts: Facts) -> Path | None:
 
 
 def schema_for(facts: Facts, given: Path | None) -> Schema:
-    """The schema beside a file of the user's own if it says anything else than ours, and else ours."""
+    """The schema next to a file of the user's own if it differs from ours; else ours."""
     path = None if given is None else given.with_name(f"{facts.name}.schema.json")
     own = facts.schema if path is None or not path.is_file() else Schema.load(path)
     return facts.schema if _agrees(own, facts.schema) else own

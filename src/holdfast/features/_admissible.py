@@ -143,10 +143,9 @@ def canonical(
     own: Floats | None,
     decoded: Pair | None = None,
 ) -> Floats:
-    """Of all numbers that the model cannot tell apart the one that is handed out; the own value if it is among them.
+    """The one number that advice names of all that share its encoding; the own value if it is among them.
 
-    `decoded`: points and what they are decoded to, or the own value where they are its encoding, so that these need
-    not be decoded again.
+    `decoded` holds points with their numbers, or the own value where they encode it; it saves decoding them again.
     """
     if (feature.grid is not None and own is None) or feature.edges:
         return numbers

@@ -75,7 +75,7 @@ def check_frame(frame: object) -> pd.DataFrame:
         came = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}".removeprefix(
             "builtins."
         )
-        way_out = "; frame.to_pandas() makes one of it" if hasattr(frame, "to_pandas") else ""
+        way_out = "; pass frame.to_pandas()" if hasattr(frame, "to_pandas") else ""
         raise InvalidInputError(f"frame: expected a pandas DataFrame, got {came}{way_out}")
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         raise InvalidInputError(
@@ -99,9 +99,9 @@ def declared_kinds(
 
 
 def inferred_kind(series: pd.Series) -> Kind:
-    """What a column is if nobody says: booleans are binary, text is categorical, whole-number dtypes are integer.
+    """The default kind of a column: booleans are binary, text is categorical, whole-number dtypes are integer.
 
-    So are floats that are all whole where some are missing: pandas has no other room for a gap.
+    Whole floats with gaps are integer too: pandas stores whole numbers with gaps as floats.
     """
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -132,9 +132,9 @@ def column_feature(
     *,
     missing: bool,
 ) -> Feature:
-    """A column as it is in the table: its range or its labels, not yet scaled, free to move.
+    """A column as in the table: its range or its labels, not yet scaled, free to move.
 
-    What a missing value is encoded as comes once the variables have their places.
+    The encoding of a missing value is set later, once the variables have their places.
     """
     kind = kind or inferred_kind(column)
     series, gap = (column.dropna(), (0.0,)) if missing else (column, ())
@@ -191,7 +191,7 @@ def scaled(feature: Feature, numbers: Floats, scale: str) -> Feature:
 
 
 def spanned(feature: Feature, numbers: Floats) -> Feature:
-    """The feature with its range as its unit of cost, whatever its scaling; with the unit 1 where it has no range."""
+    """The feature with its range as its unit of cost under any scaling; the unit is 1 where it has no range."""
     if feature.n_codes:
         return feature
     low, high = feature.scaling.apply(np.array(_ends(feature, numbers))).tolist()
@@ -248,7 +248,8 @@ def placed(
             numbers = np.sort(feature.numbers(stated[feature.name]))
             if not (numbers.size or feature.one_hot):
                 raise InvalidInputError(
-                    f"column {feature.name!r}: expected what the model reads where the value is missing, got none"
+                    f"column {feature.name!r}: the table has no known value to stand for a missing one; name a "
+                    f"value in missing={{{feature.name!r}: ...}}"
                 )
             middle = numbers[numbers.size // 2 :][:1]
             block = (

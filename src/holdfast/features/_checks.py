@@ -1,4 +1,4 @@
-"""What is wrong with a table: the constraints that it breaks, exactly, and likely mistakes, by name."""
+"""Faults of a table: the constraints that it breaks, exactly, and likely mistakes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.features._limits import limit_words, share_limits
 from holdfast.features._rules import RuleTerms
 
 Broken = tuple[Bools, Callable[[int], str]]
-# Which rows, what is wrong with them, and the values that are named in it.
+# The rows, the sentence about them, and the values in the sentence.
 BrokenColumn = tuple[Bools, str, tuple[float, ...]]
 # A column with more labels than these is rarely one that a model can learn from.
 _MANY_LABELS = 250
@@ -33,7 +33,7 @@ _UNLIKE = 1000.0
 def broken_constraints(
     features: Sequence[Feature], rules: Sequence[RuleTerms], rows: Rows, own: Rows, *, raw: bool
 ) -> Iterator[Broken]:
-    """For each constraint, which rows break it and how to say so; a table that came as points has to be an encoding."""
+    """For each constraint, the rows that break it and the sentence about it; points must be encodings of rows."""
     for i, feature in enumerate(features):
         numbers = rows.numbers[:, i]
         before = own.numbers[:, i]
@@ -46,7 +46,7 @@ def broken_constraints(
 
 
 def show(feature: Feature, number: float) -> str:
-    """A number as it stands in the caller's table."""
+    """A number as written in the caller's table."""
     if np.isnan(number):
         return "missing"
     if feature.labelled:
@@ -140,7 +140,7 @@ def remark_on_rules(rules: Sequence[RuleTerms], numbers: Floats) -> None:
         if broken.size:
             _warn(
                 f"rule {terms.rule.text!r}: {broken.size:,} of {len(numbers):,} rows of the table break it, first row "
-                f"{broken[0]}. Is it meant the other way round? People who break a rule may get no advice"
+                f"{broken[0]}. Check the direction of the rule. People who break a rule may get no advice"
             )
 
 
@@ -184,7 +184,7 @@ def remark_on_units(features: Sequence[Feature], numbers: Floats) -> None:
         (least, small), (most, large) = ranked[0], ranked[-1]
         _warn(
             f"space: the range of {large!r} is {most / least:,.0f} times that of {small!r}, but a change by 1 costs "
-            "the same in both, since no space says their ranges; pass space=FeatureSpace.from_frame(X_train, "
+            "the same in both, because their ranges are unknown; pass space=FeatureSpace.from_frame(X_train, "
             "scale='none')"
         )
 

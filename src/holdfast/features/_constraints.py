@@ -42,6 +42,7 @@ class FeatureConstraints(TypedDict, total=False):
     # From a column, or from (column, value); the keys of a mapping cannot be typed more narrowly.
     labels: Mapping[Any, str | Mapping[str, str]]
     reasons: Mapping[Name, Any]
+    with_time: Names
 
 
 def as_names(names: Names, argument: str) -> tuple[Name, ...]:

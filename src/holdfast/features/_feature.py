@@ -1,7 +1,7 @@
-"""One column: its kind, its range, where a person can move it, and the model's variables that stand for it.
+"""One column: its kind, its range, the possible changes, and the model's variables that encode it.
 
 Each value is a *number* inside: itself for a numeric column, its position in `categories` for a labelled one. All
-rules about what is allowed are about these numbers, so they hold exactly in the caller's units.
+constraints are about these numbers, so they hold exactly in the caller's units.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Feature:
     Parameters
     ----------
     name, kind
-        The column and what it holds.
+        The name of the column and the kind of its values.
     lower, upper
-        The range, in the column's units. A value that is changed has to end up in it; a factual outside it may stay.
+        The range, in the column's units. A changed value has to be in it; a factual outside it may stay.
         For a labelled column: the first and the last position.
     variables
-        The positions of the model's variables that stand for this column.
+        The positions of the model's variables that encode this column.
     step
-        Changed values are multiples of it: 250 for "income in 250s". Integer columns have 1 unless told otherwise.
+        Changed values are multiples of it: 250 for "income in 250s". The default of integer columns is 1.
     direction
-        Which way the value may move.
+        The way in which the value may move.
     max_change
         The largest change down and up, as shares of the person's own value: (0.0, 0.4) allows up to 40% more. None in
         its place sets no limit that way; the empty tuple sets none at all.
@@ -51,28 +51,28 @@ class Feature:
     one_hot
         0/1 variables for the labels, instead of one scaled variable for the column.
     cells
-        For a one-hot column, which of its variables is 1 for each label: labels that share one look the same to the
-        model, and -1 is the label where all are 0. By default one variable for each label in order; with one variable
-        fewer than labels, the first label is the one where all are 0.
+        For a one-hot column, the variable that is 1 for each label. Labels that share a variable look the same to the
+        model; -1 marks the label where all variables are 0. By default each label has a variable, in order. With one
+        variable fewer than labels, all are 0 for the first label.
     values
-        For a labelled column with one variable, the number that stands for each label before it is scaled, such as a
-        mean of the target; by default its position.
+        For a labelled column with one variable, the number of each label before scaling, such as a mean of the target.
+        The default is its position.
     edges
-        For a column of numbers of which the model sees only the bin: where one bin ends and the next begins.
+        For a column of numbers of which the model sees only the bin: the edges between the bins.
     allowed
-        For a labelled column, the moves that are possible, as pairs of positions; None: whatever the direction allows.
+        For a labelled column, the possible moves as pairs of positions; None: every move that the direction allows.
         Staying is always possible.
     missing
-        The model's variables where the value is missing; empty for a column that always has a value.
+        The model's variables for a missing value; empty for a column that always has a value.
     flags
-        Further variables that say only whether the value is missing: (position, value if known, value if missing) each.
+        Further variables that only mark a missing value: (position, value if known, value if missing) each.
     fillable
-        Whether a missing value may become a known one. A known one never becomes missing.
+        Whether a missing value may become a known one. A known value never becomes missing.
     cost
         The weight of this column in `FeatureSpace.cost_l1`: the cost of a change over its whole range.
     span
-        For a column of numbers: the unit of its cost, which is its range, on the scale of its variable. 1 where the
-        range is not known.
+        For a column of numbers: the unit of its cost, its range on the scale of its variable. 1 where the range is
+        unknown.
     unit
         For texts: "USD", "percent", "years".
     """
@@ -129,7 +129,7 @@ class Feature:
             ),
             (
                 self.missing or not (self.fillable or self.flags),
-                "one that may be missing, to be filled in",
+                "a column that may be missing, as it is to be filled in",
             ),
             (
                 self.kind is not Kind.CATEGORICAL
@@ -159,7 +159,7 @@ class Feature:
 
     @cached_property
     def labelled(self) -> bool:
-        """Whether its values are labels, which numbers 0, 1, ... stand for."""
+        """Whether its values are labels, numbered 0, 1, ..."""
         return bool(self.categories)
 
     @cached_property
@@ -169,7 +169,7 @@ class Feature:
 
     @cached_property
     def places(self) -> list[int]:
-        """All of its variables: those that stand for its value, then those that say whether it has one."""
+        """All of its variables: those of its value, then the marks of a missing value."""
         return [*self.variables, *(place for place, _, _ in self.flags)]
 
     @cached_property
@@ -185,7 +185,7 @@ class Feature:
 
     @cached_property
     def blocks(self) -> Floats:
-        """The variables that stand for each label or bin, (n_codes, len(variables))."""
+        """The variables of each label or bin, (n_codes, len(variables))."""
         if self.one_hot:
             return np.asarray(
                 np.equal.outer(self.cells, np.arange(len(self.variables))), dtype=np.float64
@@ -196,7 +196,7 @@ class Feature:
 
     @cached_property
     def hull(self) -> Pair:
-        """The least and the largest value at each of its places, whatever its value within the range."""
+        """The least and the largest value at each of its places, over all values in the range."""
         block = (
             self.blocks
             if self.listed
@@ -248,19 +248,19 @@ class Feature:
 
     @property
     def fills(self) -> bool:
-        """Whether a person whose value is missing may get one: an immutable column stays missing."""
+        """Whether a person's missing value may be filled in; an immutable column stays missing."""
         return self.fillable and self.direction is not Direction.IMMUTABLE
 
     @cached_property
     def free(self) -> Feature:
-        """The same column without limits on who may move where; its range and its grid stay."""
+        """The same column without directions and limits; its range and its grid stay."""
         return replace(
             self, direction=Direction.FREE, max_change=(), allowed=None, fillable=bool(self.missing)
         )
 
     @cached_property
     def listed(self) -> bool:
-        """Whether its values are to be gone through one by one: labels whose variables are in no order of theirs."""
+        """Whether its values have to be listed one by one: labels whose variables do not follow their order."""
         return self.one_hot or bool(self.values or self.edges) or self.allowed is not None
 
     @cached_property
@@ -270,7 +270,7 @@ class Feature:
 
     @cached_property
     def precision(self) -> str:
-        """What its numbers can be: "integer", "float16", "float32" or "float64"."""
+        """The precision of its numbers: "integer", "float16", "float32" or "float64"."""
         return "integer" if self.labelled else self.storage.precision
 
     @cached_property

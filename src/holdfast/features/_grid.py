@@ -1,4 +1,4 @@
-"""The values a stepped column can take: the multiples of its step that lie in its range.
+"""The values a stepped column can take: the multiples of its step in its range.
 
     value(k) = k * numerator / denominator,    first <= k <= last
 
@@ -55,7 +55,7 @@ class Grid:
         last += (last + 1) * numerator / denominator <= upper
         if first > last:
             raise InvalidInputError(
-                f"expected a multiple of the step {step} in the range [{lower}, {upper}]"
+                f"the range [{lower}, {upper}] has no multiple of the step {step}; widen it or take a smaller step"
             )
         return cls(numerator, denominator, first, last)
 
@@ -64,17 +64,17 @@ class Grid:
         return k * self.numerator / self.denominator + 0.0
 
     def nearest(self, values: Floats) -> Floats:
-        """The number of the multiple nearest to each value, whatever the range."""
+        """The number of the multiple nearest to each value, also outside the range."""
         return np.rint(values * self.denominator / self.numerator)
 
     def floor(self, values: Floats) -> Floats:
-        """The number of the last multiple <= each value, whatever the range."""
+        """The number of the last multiple <= each value, also outside the range."""
         k = self.nearest(values)
         k = k - (self.value(k) > values)
         return k + (self.value(k + 1.0) <= values)
 
     def ceil(self, values: Floats) -> Floats:
-        """The number of the first multiple >= each value, whatever the range."""
+        """The number of the first multiple >= each value, also outside the range."""
         return -self.floor(-values)
 
 

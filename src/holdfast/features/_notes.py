@@ -1,4 +1,4 @@
-"""What people know about columns and the model does not: which are protected, what they are called, reason codes.
+"""Notes about columns: protected attributes, names for people, reason codes, undecided columns, change with time.
 
 Notes change no point, no constraint and no cost. They are part of a space and of its file, but not of the hash that
 certificates and ledgers name it by (`holdfast.checker.space_sha256`): a label added later makes nothing incomparable.
@@ -22,7 +22,7 @@ Text = str | Mapping[str, str]
 
 
 class ReasonCode(NamedTuple):
-    """An adverse-action reason: the code that a lender reports, and what it says."""
+    """An adverse-action reason: the code that a lender reports, and its text."""
 
     code: str
     text: str
@@ -30,14 +30,14 @@ class ReasonCode(NamedTuple):
 
 @dataclass(frozen=True)
 class Notes:
-    """What is said about columns, features or not.
+    """Notes about columns; they may be no features.
 
     Parameters
     ----------
     protected
         The protected columns.
     said
-        By column, as written in a file: "label", "words" (of its values and of its unit) and "reason".
+        By column, as a file has it: "label", "words" (of its values and of its unit), "reason" and "with_time".
     undecided
         The columns for which no direction was stated: a guess that people may change them any way.
 
@@ -63,6 +63,7 @@ class Notes:
         protected: Names = (),
         labels: Mapping[Any, Text] = NOTHING,
         reasons: Mapping[Name, Any] = NOTHING,
+        with_time: Names = (),
     ) -> Notes:
         """Notes from the keywords of a space, checked."""
         entries: dict[Name, Document] = defaultdict(dict)
@@ -80,21 +81,24 @@ class Notes:
                 )
         for name, reason in as_mapping(reasons, "reasons").items():
             entries[name]["reason"] = reason
+        for name in as_names(with_time, "with_time"):
+            entries[name]["with_time"] = True
         return cls.from_list({"name": name, **entry} for name, entry in entries.items())
 
     @classmethod
     def from_list(cls, entries: Iterable[Facts]) -> Notes:
-        """Notes from entries with a "name" and perhaps "protected", "label", "words", "reason", "undecided"."""
+        """Notes from entries with a "name", and perhaps other keys: "protected", "undecided", those of `said`."""
         protected: list[Name] = []
         undecided: list[Name] = []
         said: dict[Name, Document] = {}
         for entry in entries:
             name = entry["name"]
+            for key in ("protected", "with_time"):
+                if not isinstance(entry.get(key, False), bool):
+                    raise InvalidInputError(
+                        f"column {name!r}: expected true or false for {key!r}, got {entry[key]!r}"
+                    )
             flag = entry.get("protected", False)
-            if not isinstance(flag, bool):
-                raise InvalidInputError(
-                    f"column {name!r}: expected true or false for 'protected', got {flag!r}"
-                )
             if flag and (isinstance(name, bool) or not isinstance(name, str | int)):
                 raise InvalidInputError(f"protected: expected column names, got {name!r}")
             protected += [name] if flag else []
@@ -109,11 +113,13 @@ class Notes:
                 }
             if "reason" in entry:
                 about["reason"] = _reason(entry["reason"], f"reasons[{name!r}]")
+            if "with_time" in entry:
+                about["with_time"] = entry["with_time"]
             said |= {name: about} if about else {}
         return cls(tuple(protected), said, tuple(undecided))
 
     def to_list(self) -> list[Document]:
-        """One JSON-able entry for each column that something is said about."""
+        """One JSON-able entry for each column with a note."""
         entries: dict[Name, Document] = {
             name: {"name": name, "protected": True} for name in self.protected
         }
@@ -162,11 +168,11 @@ class Notes:
             )
 
     def label(self, name: Name, language: str = "en") -> str:
-        """What people call the column: its own name where nothing else is said."""
+        """The name that people use for the column; by default its own name."""
         return _spoken(self.said.get(name, {}).get("label", str(name)), language)
 
     def word(self, name: Name, value: Label, language: str = "en") -> str:
-        """What people call a value of the column, or its unit: itself where nothing else is said."""
+        """The words that people use for a value of the column, or for its unit; by default itself."""
         return _spoken(
             self.said.get(name, {}).get("words", {}).get(str(value), str(value)), language
         )
@@ -178,12 +184,33 @@ class Notes:
             None if given is None else ReasonCode(given["code"], _spoken(given["text"], language))
         )
 
+    def with_time(self, name: Name) -> bool | None:
+        """Whether the column changes by itself as time passes; None: not stated."""
+        flag: bool | None = self.said.get(name, {}).get("with_time")
+        return flag
+
+    def unspoken(self, name: Name, values: Iterable[Label], language: str) -> list[str]:
+        """What a column has no text for in this language: "label", "reason", and these of its values or its unit."""
+        about = self.said.get(name, {})
+        words = about.get("words", {})
+        texts = {"label": about.get("label")} | {
+            str(value): words.get(str(value)) for value in values
+        }
+        if "reason" in about:
+            texts["reason"] = about["reason"]["text"]
+        codes = {language, language.split("-")[0]}
+        return [
+            what
+            for what, text in texts.items()
+            if not isinstance(text, Mapping) or codes.isdisjoint(text)
+        ]
+
     def __bool__(self) -> bool:
         return bool(self.protected or self.said or self.undecided)
 
 
 def _spoken(text: Text, language: str) -> str:
-    """The text in this language, "de" for "de-AT"; else in English, else whatever there is."""
+    """The text in this language, "de" for "de-AT"; else in English, else in any language."""
     if isinstance(text, str):
         return text
     return next(
@@ -202,7 +229,7 @@ def _refuse_twice(texts: Mapping[Any, Text], what: str) -> None:
         [(text, times)] = Counter(_spoken(text, language) for text in texts.values()).most_common(1)
         if times > 1:
             raise InvalidInputError(
-                f"labels: expected a label of its own for each {what}, got {text!r} for two"
+                f"labels: {text!r} is the label of two; give each {what} a label of its own"
             )
 
 

@@ -71,7 +71,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """Read a rule, or raise an error that says what makes it none."""
+        """Read a rule, or raise an error that names the fault."""
         if not isinstance(text, str):
             raise InvalidInputError(f"expected a rule as text, got {text!r}")
         text, columns = text.strip(), []
@@ -104,17 +104,17 @@ class Rule:
 
     @property
     def normal(self) -> Linear:
-        """The form that has to be <= 0."""
+        """The linear form that is <= 0 where the rule is obeyed."""
         difference = self.left.plus(self.right, Fraction(-1))
         return difference if self.at_most else difference.times(Fraction(-1))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns it is about."""
+        """The columns of the rule."""
         return tuple(name for name, _ in self.normal.terms)
 
     def explain(self, row: Mapping[str, float]) -> str:
-        """Why a row breaks it."""
+        """The values of a row that break the rule."""
         values = (side.value(row) for side in (self.left, self.right))
         left, right = (str(v.numerator) if v.denominator == 1 else repr(float(v)) for v in values)
         return f"{self.text}: {left} {'>' if self.at_most else '<'} {right}"
@@ -157,7 +157,7 @@ class RuleTerms:
         for name in rule.names:
             if name not in positions:
                 raise InvalidInputError(
-                    f"rule {rule.text!r}: expected columns of the table, got {name!r}"
+                    f"rule {rule.text!r}: the table has no column {name!r}; it has {list(positions)}"
                 )
             feature = features[positions[name]]
             if not feature.numeric:
@@ -216,6 +216,6 @@ def bind_rules(rules: Sequence[Rule], features: Sequence[Feature]) -> tuple[Rule
     if linprog(np.zeros(len(features)), matrix, bounds, bounds=ranges).status == _INFEASIBLE:
         texts = [rule.text for rule in rules]
         raise InvalidInputError(
-            f"rules: expected rules that some row can obey, got {texts} with ranges that none can"
+            f"rules: within the ranges no row obeys all of {texts}; change a rule or a range"
         )
     return bound

@@ -84,8 +84,8 @@ class Scaling:
         if not self.linear:
             curve = next(operation for operation, _ in self.operations if operation in CURVES)
             raise InvalidInputError(
-                f"expected columns that are scaled linearly, got one that goes through {curve}; linear rules on it are "
-                "kept by NNCE and RNCE, a solver cannot take them"
+                f"expected columns that are scaled linearly, got one that goes through {curve}; take NNCE or RNCE, "
+                "which keep linear rules on it"
             )
         slope = Fraction(1)
         offset = Fraction(0)
@@ -177,7 +177,7 @@ class Scaling:
 
 
 def round_decimals(values: Floats, decimals: int) -> Floats:
-    """Rounded to so many decimals, as the very float that the decimal literal reads as."""
+    """Rounded to `decimals` decimals: the float that the decimal literal reads as."""
     power = 10.0**decimals
     with np.errstate(over="ignore"):
         scaled = np.rint(values * power) / power

@@ -1,12 +1,12 @@
-"""Schema files: a data set's columns, kinds, ranges and what a person can change, as JSON.
+"""Schema files: the columns of a data set, their kinds and ranges, and how a person can change them, as JSON.
 
-A column, of whatever role, may also say ``"protected": true``, ``"label": "number of missed payments"``,
-``"words": {"A151": "rented"}`` of its values or its unit, and ``"reason": {"code": "38", "text": "Serious
-delinquency"}``; each text may be one for each language, ``{"en": "rented", "de": "gemietet"}``: see
+A column of any role may have notes: ``"protected": true``, ``"label": "number of missed payments"``,
+``"words": {"A151": "rented"}`` for its values or its unit, and ``"reason": {"code": "38", "text": "Serious
+delinquency"}``. Each text may be a text for each language, ``{"en": "rented", "de": "gemietet"}``; see
 `holdfast.features._notes`.
 
-How the model sees a column follows from its kind and range, unless it has an ``"encoding"``: then that is fixed, and
-whatever else people edit in the file changes no variable of the model.
+The encoding of a column follows from its kind and range. An ``"encoding"`` in the file is fixed: other edits change no
+variable of the model.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _HELP = {
 
 @dataclass(frozen=True)
 class Schema:
-    """What a schema file says about a data set.
+    """The content of a schema file.
 
     Examples
     --------
@@ -161,7 +161,7 @@ class Schema:
         ordinal: Ranks,
         constraints: FeatureConstraints,
     ) -> tuple[Feature, ...]:
-        """The columns of `features` encoded; the scale comes from the file's ranges, whatever `constraints` narrow."""
+        """The columns of `features` encoded; scaled by the file's ranges, before `constraints` narrow them."""
         if scale not in ("minmax", "none"):
             raise InvalidInputError(
                 f"scale: expected 'minmax' or 'none' (a schema has no means), got {scale!r}"
@@ -273,7 +273,7 @@ def _feature(column: Facts, actionability: str, kinds: str) -> Feature:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(
-            f"column {name!r}: expected the encoding as it was written, got: {error}"
+            f"column {name!r}: the encoding was edited: {error}; write the schema again with holdfast schema"
         ) from error
     if gap != bool(feature.missing):
         raise FileFormatError(

@@ -1,8 +1,8 @@
-"""`FeatureSpace`: between the caller's table and the model's variables, and what a person can change.
+"""`FeatureSpace`: the encoding between the caller's table and the model's variables, and the possible changes.
 
-Raw values are the caller's columns and units; *points* are rows of the model's variables, float64. What is certified is
-the very point that is handed out: `settle` turns a point into a row of the caller's table and back, and what it
-returns is, bit for bit, the encoding of that row.
+Raw values are the caller's columns and units; *points* are rows of the model's variables, float64. `settle` turns a
+point into a row of the caller's table and back. It returns the encoding of that row, bit for bit, so the certified
+point is the point that a person gets.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from holdfast.features._serial import FORMAT, VERSION, feature_from_dict, featur
 
 @dataclass(frozen=True)
 class FeatureSpace(Shown):
-    """The columns of a table, what each may change to, and the model's variables that stand for them.
+    """The columns of a table, the possible changes of each, and the model's variables that encode them.
 
-    Build one with `from_frame`, `from_schema` or `from_pipeline`. A value of a column may always stay as it is. A value
-    that changes has to lie in the column's range, on its grid (the multiples of its step, counted from 0) and in its
-    direction from the factual's value; the linear rules hold for the whole row.
+    Build a space with `from_frame`, `from_schema` or `from_pipeline`. A value may always stay as it is. A changed value
+    is in the column's range, on its grid (the multiples of its step, counted from 0), in its direction, and within its
+    `max_change`. The linear rules are about the whole row.
 
-    Methods take a table as a DataFrame (raw values; further columns are ignored), as an array of points, or as what
-    `rows` made of either, which saves reading a DataFrame again. One row of `factuals` serves for all points.
+    Methods take a DataFrame (raw values; further columns are ignored), an array of points, or the result of `rows`,
+    which saves reading a DataFrame again. One row of `factuals` serves for all points.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class FeatureSpace(Shown):
         vars(self).update(features=tuple(self.features), rules=parse_rules(self.rules))
         if not self.features or len(set(self.names)) != len(self.features):
             raise InvalidInputError(
-                f"expected at least one feature and distinct names, got {list(self.names)}"
+                f"features: expected at least one, with distinct names, got {list(self.names)}"
             )
         for feature in self.features:
             expected = 1 + max(feature.cells, default=0)
@@ -131,22 +131,22 @@ class FeatureSpace(Shown):
         Parameters
         ----------
         frame
-            The table; its columns and dtypes are what `decode` gives back.
+            The table. `decode` returns its columns and dtypes.
         categorical, integer, binary, continuous
-            Columns of these kinds. Those that are not named: booleans are binary, text and pandas categories are
-            categorical (ordinal if ordered), whole-number dtypes are integer, other numbers continuous. A whole-number
-            column named continuous comes back as float64.
+            Columns of these kinds. By default booleans are binary, text and pandas categories are categorical (ordinal
+            if ordered), whole-number dtypes are integer, other numbers continuous. A whole-number column named
+            continuous comes back as float64.
         ordinal
             Labels from low to high, ``{"education": ["low", "mid", "high"]}``; or names of whole-number columns.
         scale
             "minmax": [0, 1] over the range; "standard": mean 0 and standard deviation 1 over the table; "none".
             Categorical and binary variables are 0/1 in any case. Costs are the same under each; see `cost_l1`.
         encoding
-            "onehot": one variable per category. "binary": a single 0/1 variable for columns with two categories. Or
-            one of the two for some columns: ``{"sex": "binary"}``.
+            "onehot": one variable per category. "binary": a single 0/1 variable for columns with two categories. A
+            mapping names columns: ``{"sex": "binary"}``.
         missing
-            Columns that may have no value, or what to fill in for the model where they have none (the median unless
-            said otherwise); a variable of its own tells the model that it is so.
+            Columns that may have no value. A mapping sets the value that the model reads instead, by default the
+            median. A variable of its own marks a missing value for the model.
         propose
             Take the directions of `proposed` for columns whose direction is not stated: age, past events, household and
             employment are immutable, debt goes down, income goes up. Check them with `to_frame`.
@@ -176,10 +176,10 @@ class FeatureSpace(Shown):
         Parameters
         ----------
         actionability
-            Who says what can change: "schema", the file's own judgement; "carla", what the CARLA library and the paper
-            used; "free", nobody.
+            Source of the directions: "schema", the file's own judgement; "carla", the immutable columns of the CARLA
+            library and the paper; "free", every column may change any way.
         kinds
-            "schema", or "carla", where whole numbers count as continuous, as in the paper.
+            "schema", or "carla": whole numbers count as continuous, as in the paper.
         encoding
             As in `from_frame`, but a single 0/1 variable for two categories is the default, as in the paper.
         scale
@@ -188,7 +188,7 @@ class FeatureSpace(Shown):
             The labels of a categorical column from low to high, so that `increasing` means something; it stays encoded
             as it is.
         **constraints
-            Those of `constrained`, on top of what the file says; a narrower range leaves the scale as it is.
+            Those of `constrained`, on top of the file's; a narrower range leaves the scale as it is.
         """
         schema = path if isinstance(path, Schema) else Schema.load(path)
         features = schema.encoded(actionability, kinds, scale, encoding, ordinal, constraints)
@@ -217,10 +217,10 @@ class FeatureSpace(Shown):
 
         `pipeline` is a Pipeline (a classifier at its end is left out), a ColumnTransformer or a single transformer:
         scalers, OneHotEncoder, OrdinalEncoder, TargetEncoder, KBinsDiscretizer, PowerTransformer, QuantileTransformer,
-        FunctionTransformer with an increasing function of numpy's, SelectKBest and its kin, passthrough, and
+        FunctionTransformer with an increasing function of numpy, SelectKBest and similar selectors, passthrough, and
         SimpleImputer: columns that it fills may be missing. `frame` is the table before preprocessing; columns that the
-        pipeline drops are not part of the space. `ordinal` puts the labels of a column in order, however the pipeline
-        encodes them. The other arguments are those of `from_frame` and `constrained`.
+        pipeline drops are not part of the space. `ordinal` orders the labels of a column under any encoding. The other
+        arguments are those of `from_frame` and `constrained`.
         """
         kinds: dict[str, Orders] = {
             "integer": integer,
@@ -230,8 +230,8 @@ class FeatureSpace(Shown):
         }
         if "missing" in constraints:
             raise InvalidInputError(
-                "missing: expected none beside a pipeline, whose imputers say what they fill in; for gaps that the "
-                "model itself reads, or that are to stay gaps, there is FeatureSpace.from_frame(X, missing=[...])"
+                "missing: the pipeline's imputers set the filled values; leave missing= out. For gaps that the model "
+                "itself reads, or that stay gaps, use FeatureSpace.from_frame(X, missing=[...])"
             )
         features, expected = features_from_pipeline(pipeline, frame, kinds, constraints)
         space = cls(features, (), _undecided(features))._noted(constraints, frame.columns)
@@ -240,8 +240,8 @@ class FeatureSpace(Shown):
         if wrong.any():
             names = [name for name, bad in zip(space.variables, wrong, strict=True) if bad]
             raise InvalidInputError(
-                f"expected to repeat the pipeline's transform bit for bit, got other values for {names}; "
-                "if the table is float32, convert it to float64"
+                f"pipeline: the space cannot repeat its transform bit for bit for {names}; convert a float32 table to "
+                "float64"
             )
         return space._remarked(frame)
 
@@ -251,19 +251,19 @@ class FeatureSpace(Shown):
         ordinal: Ranks = NOTHING,
         **constraints: Unpack[FeatureConstraints],
     ) -> FeatureSpace:
-        """The same encoding with other constraints; what is not named stays.
+        """The same encoding with other constraints; columns that are not named keep theirs.
 
         Parameters
         ----------
         ordinal
             The labels of a column from low to high, so that `increasing` means something; it stays encoded as it is.
         immutable, increasing, decreasing, free
-            Columns that cannot move, or only one way, or any way.
+            Columns that cannot change, change only up, only down, or any way.
         allowed
-            The moves between labels that are possible, ``{"employment": [("temporary", "permanent"), ...]}``; others
-            are not. Every label may stay.
+            The possible moves between labels, ``{"employment": [("temporary", "permanent"), ...]}``. Every label may
+            stay.
         ranges
-            ``{"income": (0, 9000)}``; None keeps the end that it has, at first the least or largest value in the table.
+            ``{"income": (0, 9000)}``; None keeps an end, at first the least or largest value in the table.
         steps
             ``{"income": 250}``: changed values are multiples of 250.
         max_change
@@ -273,31 +273,39 @@ class FeatureSpace(Shown):
         costs
             Weights in `cost_l1`: the cost of a change over a column's whole range, 1 where not given.
         rules
-            Linear rules between columns in raw units, ``["months_in_job <= months_of_history"]``, in place of those
-            there are.
+            Linear rules between columns in raw units, ``["months_in_job <= months_of_history"]``. They replace the
+            rules of the space.
         fillable
             Columns whose missing values a person can state; others stay missing. A known value never becomes missing.
         units
             Units for texts: ``{"income": "USD"}``.
         protected
-            Protected attributes, also such that the model does not read: ``["sex"]``.
+            Protected attributes, also columns that the model does not read: ``["sex"]``.
         labels
-            What people call columns, and values or the unit of a column: ``{"util": "share of your card limits in use",
-            ("home", "A151"): "rented"}``. One text, or one for each language: ``{"en": "rented", "de": "gemietet"}``.
+            Names for people, of columns and of a column's values or unit: ``{"util": "share of your card limits in
+            use", ("home", "A151"): "rented"}``. A text, or a text for each language: ``{"en": "rented", "de":
+            "gemietet"}``.
         reasons
-            Adverse-action reasons, ``{"late": ("38", "Serious delinquency")}``; the text may be one for each language.
+            Adverse-action reasons, ``{"late": ("38", "Serious delinquency")}``; the text may be a mapping by language.
+        with_time
+            Columns that change by themselves as time passes, such as ``["age", "months_of_history"]``. Letters say
+            what that means for the promise.
         """
         features = constrain(self.features, constraints, ordinal)
         return FeatureSpace(features, self.rules, self.notes)._noted(constraints, self.names)
 
     def _noted(self, given: FeatureConstraints, columns: Iterable[Name]) -> FeatureSpace:
-        """The space with what is said in words: rules, and notes on these columns."""
+        """The space with these rules, notes and stated directions."""
         notes = Notes.of(
-            given.get("protected", ()), given.get("labels", NOTHING), given.get("reasons", NOTHING)
+            given.get("protected", ()),
+            given.get("labels", NOTHING),
+            given.get("reasons", NOTHING),
+            given.get("with_time", ()),
         )
         known = [*columns, *self.protected, *notes.protected]
         for name, about in notes.said.items():
-            refuse_unknown([name], known, "reasons" if set(about) == {"reason"} else "labels")
+            argument = {"reason": "reasons", "with_time": "with_time"}.get(min(about), "labels")
+            refuse_unknown([name], known, argument if len(about) == 1 else "labels")
         rules = given.get("rules")
         return FeatureSpace(
             self.features,
@@ -313,13 +321,13 @@ class FeatureSpace(Shown):
         return self.constrained(**ways)  # type: ignore[arg-type]
 
     def _remarked(self, frame: pd.DataFrame) -> FeatureSpace:
-        """The same space, once it is said what looks like a mistake in the table."""
+        """The same space, after warnings about likely mistakes in the table."""
         remark_on_labels(self.features)
         if self.rules:
             remark_on_rules(self.bound_rules, self.numbers(frame))
         return self
 
-    # ------------------------------------------------------------------ the columns and what is said about them
+    # ------------------------------------------------------------------ the columns and their notes
 
     @cached_property
     def names(self) -> tuple[Name, ...]:
@@ -337,7 +345,7 @@ class FeatureSpace(Shown):
 
     @cached_property
     def n_variables(self) -> int:
-        """How many variables the model reads."""
+        """The number of variables that the model reads."""
         return sum(len(feature.places) for feature in self.features)
 
     @cached_property
@@ -386,11 +394,11 @@ class FeatureSpace(Shown):
 
     @cached_property
     def unprotected(self) -> tuple[Feature, ...]:
-        """The features that may be spoken of to whoever they belong to."""
+        """The features that may be named to the person: all except the protected attributes."""
         return tuple(feature for feature in self.features if feature.name not in self.protected)
 
     def label(self, name: Name, language: str = "en") -> str:
-        """What people call the column: its own name where nothing else is said."""
+        """The name that people use for the column; by default its own name."""
         return self.notes.label(name, language)
 
     def reason(self, name: Name, language: str = "en") -> ReasonCode | None:
@@ -442,7 +450,7 @@ class FeatureSpace(Shown):
         return X
 
     def numbers(self, table: Table) -> Floats:
-        """Raw values as one number per feature: itself, or the position of its label."""
+        """Raw values as a number per feature: itself, or the position of its label."""
         frame = self.as_frame(table)
         if self._only_numbers:
             # All columns at once; where there may be something to refuse, one by one, by its name.
@@ -550,7 +558,7 @@ class FeatureSpace(Shown):
         return self.encode_numbers(numbers)
 
     def nearest_numbers(self, points: ArrayLike, own: Rows | None, *, directed: bool) -> Floats:
-        """Column by column the admissible number nearest to what the points ask for."""
+        """The admissible number nearest to each point, column by column."""
         asked = self.check_points(points)
         owned: Any = [None] * len(self.features) if own is None else own.numbers.T
         return np.column_stack(
@@ -560,7 +568,7 @@ class FeatureSpace(Shown):
             ]
         )
 
-    # ------------------------------------------------------------------ a table held against its factuals
+    # ------------------------------------------------------------------ a table compared with its factuals
 
     def violations(self, table: Table, factuals: Table) -> list[list[str]]:
         """For each row the constraints it breaks, as sentences: "age is immutable: 40 -> 41"."""
@@ -600,12 +608,12 @@ class FeatureSpace(Shown):
         return np.abs(points - own) @ self.weights / self.n_variables
 
     def changed(self, table: Table, factuals: Table) -> Ints:
-        """How many of the caller's columns differ, per row."""
+        """The number of the caller's columns that differ, per row."""
         rows, own = self.rows_beside(table, factuals)
         return np.asarray(differs(rows.numbers, own.numbers).sum(axis=1))
 
     def describe_change(self, before: Any, after: Any) -> list[str]:
-        """What to do to get from one row to the other: ["raise savings from 1,200 to 1,750 USD"].
+        """The changes from one row to the other: ["raise savings from 1,200 to 1,750 USD"].
 
         Each row is a Series, a mapping from column to value, or a DataFrame with a single row. Columns and
         values go by their labels.
@@ -765,7 +773,7 @@ class FeatureSpace(Shown):
     def to_dict(self, *, notes: bool = True) -> dict[str, Any]:
         """The space as plain JSON-able data; `from_dict` reads it back to an equal space.
 
-        Without notes (`protected`, labels and reasons) it is what certificates and ledgers name a space by.
+        Certificates and ledgers name a space by this without notes (`protected`, labels, reasons, undecided columns).
         """
         return {
             "format": FORMAT,
@@ -776,7 +784,7 @@ class FeatureSpace(Shown):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureSpace:
-        """What `to_dict` wrote."""
+        """The space that `to_dict` wrote."""
         came = repr(data)
         if isinstance(data, Mapping):
             came = f"{data.get('format')} version {data.get('version')}"
@@ -797,7 +805,7 @@ class FeatureSpace(Shown):
         return f"FeatureSpace({sizes})\n{self.to_frame().to_string(max_colwidth=24)}"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary that a notebook shows."""
         sizes = f"{len(self.features)} features, {self.n_variables} variables of the model"
         rules = [(f"rule {i + 1}", rule.text) for i, rule in enumerate(self.rules)]
         return Summary(f"Feature space: {sizes}", rules, self.to_frame(), rows="features", most=200)

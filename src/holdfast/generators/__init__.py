@@ -1,4 +1,4 @@
-"""Recourse: ways to find it, and `explain`, which checks and certifies whatever they find."""
+"""Recourse: ways to find it, and `explain`, which checks and certifies their results."""
 
 from holdfast.generators._alternatives import alternatives
 from holdfast.generators._base import Generator, Proposals, ReasonKind, RecourseReason, Task

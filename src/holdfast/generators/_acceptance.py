@@ -1,4 +1,4 @@
-"""Who has to accept a point: today's model, or every model in Δ. And which model objects, if one does."""
+"""The models that have to accept a point: today's model, or every model in Δ; and a model that rejects it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RESPONSES = 4
 
 @dataclass(frozen=True)
 class Judge(Searcher):
-    """Whoever has to accept a point gives it the target class, with a margin of at least `demand` in the logits."""
+    """A model that has to accept a point: it gives the target class a margin of at least `demand` in the logits."""
 
     network: Network
     target: int
@@ -68,7 +68,7 @@ class Judge(Searcher):
         """Models that have to accept the point, the worst of them as far as that is soon known; at least one."""
 
     def breakers(self, point: Floats, deadline: Deadline) -> list[Network]:
-        """A model that rejects the point, if there is any at all beside the critics, given the time."""
+        """A model that rejects the point, except the critics, if one is found in time."""
         return []
 
     def first(self, points: Floats, deadline: Deadline, *, hairline: bool = False) -> int | None:
@@ -138,7 +138,7 @@ class Today(Judge):
 
 
 def today(classifier: Classifier, target: int, demand: float) -> Searcher:
-    """Today's model alone, whatever it is."""
+    """Today's model alone, of any kind."""
     if isinstance(classifier, TreeEnsemble):
         return TreesToday(classifier, target, demand=demand)
     return Today(as_network(classifier, "generator"), target, demand=demand)

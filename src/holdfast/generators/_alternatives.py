@@ -1,8 +1,8 @@
-"""Several different answers for each person.
+"""Several different pieces of advice for each person.
 
-A second answer that changes the same column a little less is no choice. Each further answer therefore leaves alone the
-column that the answers before leaned on most, and is the generator's best under that condition, found and certified
-like any other.
+A second advice that changes the same column slightly less is no choice. Each further advice therefore leaves alone the
+column that the advice before changed most. It is the generator's best under that condition, found and certified like
+any other.
 """
 
 from __future__ import annotations
@@ -39,23 +39,22 @@ def alternatives(
     n_answers: int = 3,
     **options: Any,
 ) -> Recourse:
-    """Up to `n_answers` answers for each row, each avoiding a column that the ones before leaned on.
+    """Find up to `n_answers` pieces of advice for each row, each without a column that the ones before changed most.
 
     Parameters
     ----------
     model, X, target, changes, generator, space, options
         As for `explain`; X is a DataFrame.
     n_answers
-        How many answers to look for.
+        The largest number for each row.
 
     Returns
     -------
     Recourse
-        A row for each answer found, a person's together and the cheapest conditions first; the index repeats the
-        person's key. Answer 1 is always there, with its reason where there is none. `left_alone` names the columns
-        that each answer does without, and `first` is the advice of the first answers alone. `letters` writes a letter
-        for each answer, a ledger records each as a promise to the same person, and a report shows the further
-        answers as other ways on the person's page.
+        A row for each piece of advice, those of a person together; the index repeats the person's key. Row 1 of a
+        person is always there, with a reason if no advice was found. `left_alone` names the columns that each row
+        leaves as they are, and `first` has the first row of each person. `letters` writes a letter for each row, a
+        ledger records each as a promise to the same person, and a report shows the others as other ways.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What a generator gets, what it returns, and what every generator is.
+"""The base class of generators, its question (`Task`) and its result (`Proposals`).
 
-A generator only proposes points. `explain` expresses what it proposes in the caller's units, checks the constraints and
-the class, and certifies the very point that is handed out: no generator can declare itself robust.
+A generator only proposes points. `explain` converts them to the caller's units, checks the constraints and the class,
+and certifies the final point: no generator can declare itself robust.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ class Task:
     Parameters
     ----------
     model
-        The classifier; `network` where it is one.
+        The classifier; `network` if it is a network.
     space
         What a person can change. Without a space from the caller: the model's own variables, unbounded.
     people
-        The people as the space reads them, once for all that is asked about them; see `factuals`.
+        The people as the space reads them; see `factuals`.
     targets
         The class wanted in each row, an index of ``network.classes``.
     decider
-        Who says whether a point survives Δ; None where only today's model counts.
+        Decides whether a point is Δ-robust; None if only today's model counts.
     seed
-        For whatever is random: the same seed gives the same proposals.
+        The seed of random numbers: the same seed gives the same points.
     time_limit
         Seconds of work for each row, or None; see `Deadline`.
     advance
         Called with the number of rows just finished, to move a progress bar.
     frame
-        The caller's table: the people in the caller's columns and units, and whatever other columns it has.
+        The caller's table: the people in the caller's columns and units, with all other columns.
     last
-        (n, d) answers to a softer demand, from which a search may begin; NaN where there was none.
+        (n, d) points for a softer demand, from which a search may begin; NaN in rows without one.
     """
 
     model: Model
@@ -84,7 +84,7 @@ class Task:
 
     @property
     def network(self) -> Network:
-        """The classifier as a network; raises where it is none."""
+        """The classifier as a network; an error if it is not a network."""
         return as_network(self.classifier, "generator")
 
     @property
@@ -103,7 +103,7 @@ class Task:
         )
 
     def deadline(self, n_rows: int) -> Deadline:
-        """The end of the time for so many rows, if it begins now."""
+        """The end of the time for this number of rows, if it begins now."""
         return Deadline.after(None if self.time_limit is None else self.time_limit * n_rows)
 
     def project(self, rows: Ints, points: Floats) -> Floats:
@@ -111,7 +111,7 @@ class Task:
         return self.space.project(points, self.people.take(rows))
 
     def allowed(self, fine: Bools, rows: Ints, points: Floats) -> Bools:
-        """Of the projected points that are fine so far, those with the target class that obey the rules."""
+        """The projected points, among those given, that have the target class and obey the rules."""
         fine = fine & (self.classifier.predict_index(points) == self.targets[rows])
         if self.space.rules:
             # Everything else holds by projection; a rule that a factual breaks may be beyond repair.
@@ -128,7 +128,7 @@ class Task:
         *,
         method: str = "joint",
     ) -> Bools:
-        """Of the points that are fine so far, those that are proven Δ-robust in time; all of them without Δ."""
+        """The points, among those given, that are proven Δ-robust in time; all of them without Δ."""
         if self.decider is None:
             return fine
         proven = np.zeros_like(fine)
@@ -147,7 +147,7 @@ class Task:
 
 
 class ReasonKind(Enum):
-    """What a reason says, and how its text starts."""
+    """The kinds of a `RecourseReason`, and how its text starts."""
 
     FIXED = "proven: nothing may change"
     IMPOSSIBLE = "proven: "
@@ -157,12 +157,12 @@ class ReasonKind(Enum):
 
     @property
     def proven(self) -> bool:
-        """Whether it is proven that there is no answer."""
+        """Whether it is proven that no advice exists."""
         return self in (ReasonKind.FIXED, ReasonKind.IMPOSSIBLE)
 
 
 class RecourseReason(str):
-    """Why a row has no answer: a sentence that begins as its `kind` says, which is what to ask instead of the text.
+    """Why a row has no advice: a sentence with a `kind`. Compare the kind, not the text.
 
     Examples
     --------
@@ -183,30 +183,30 @@ class RecourseReason(str):
 
     @classmethod
     def read(cls, text: str) -> RecourseReason:
-        """A reason as a file has it."""
+        """Read a reason from its text in a file."""
         kind = next(kind for kind in ReasonKind if text.startswith(kind.value))
         return cls(kind, text.removeprefix(kind.value))
 
     @property
     def bare(self) -> str:
-        """The sentence for a reader who sees by other means that it is proven."""
+        """The sentence without "proven: "."""
         return self.removeprefix(ReasonKind.IMPOSSIBLE.value)
 
 
 @dataclass(frozen=True)
 class Proposals:
-    """What a generator answers, one entry for each row of the task.
+    """The result of a generator, one entry for each row of the task.
 
     Parameters
     ----------
     points
-        (n, d) points; a row of NaN where there is none.
+        (n, d) points; a row of NaN without a point.
     reason
-        "" where a point is proposed, otherwise a sentence; a `RecourseReason` can say that no point exists.
+        "" in rows with a point, otherwise a sentence; a `RecourseReason` can say that no point exists.
     optimality_gap
-        How far, relatively, the cost may lie above the least possible; 0 proven, nan where the method proves nothing.
+        The largest relative excess of the cost over the least possible; 0 is proven optimal, nan is not proven.
     lower_bound
-        A proven lower bound on `cost_l1`, nan where there is none.
+        A proven lower bound on `cost_l1`, or nan.
     """
 
     points: Floats
@@ -243,7 +243,7 @@ class Proposals:
 
 
 class Generator(ABC):
-    """A way to find recourse: a frozen value that can be kept, compared, pickled and used for any number of people."""
+    """A method that finds advice: a frozen value to store, compare, pickle and use for any number of people."""
 
     name: ClassVar[str]
     good_for: ClassVar[str]
@@ -260,7 +260,7 @@ class Generator(ABC):
 
     @abstractmethod
     def propose(self, task: Task) -> Proposals:
-        """A point for each row, or a reason why there is none; called by `explain`, which checks what comes back."""
+        """A point for each row, or a reason; `explain` calls this method and checks the result."""
 
     def check_numbers(
         self,
@@ -276,15 +276,14 @@ class Generator(ABC):
             whole_number(getattr(self, name), name, least=1)
 
     def example_table(self) -> object:
-        """A table of people in raw units that this generator has, to take ranges from, or its own space; or None."""
+        """The generator's table of people in raw units, or its own space, or None; `explain` takes ranges from it."""
         return getattr(self, "candidates", None)
 
     def harder(self, step: float) -> Generator:
         """A copy that demands more: step 0 is the generator itself, each further step leads further from the factual.
 
-        What `Robust` (the paper's Algorithm 1) raises from round to round, by fractions of a step where a whole one is
-        more than there is. A parameter named by `raises` grows by `raise_by` for each step, and by up to twice that by
-        step 20: far demands come in larger strides.
+        `Robust` (the paper's Algorithm 1) raises the step from round to round, by fractions if a whole step finds no
+        point. A parameter named by `raises` grows by `raise_by` for each step, and by up to twice that by step 20.
         """
         if not self.raises:
             raise InvalidInputError(

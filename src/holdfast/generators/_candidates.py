@@ -85,7 +85,7 @@ class Candidates:
 
     @property
     def handed_out_as_they_are(self) -> bool:
-        """Whether nobody's constraints can change a candidate."""
+        """Whether candidates stay as they are under the constraints of every person."""
         features = self.space.features
         free = all(
             f.direction is Direction.FREE and not (f.restricted or f.missing or f.max_change)
@@ -288,7 +288,7 @@ def _frozen(points: Floats) -> Floats:
 
 
 def check_candidates(candidates: Any) -> Any:
-    """A copy of the table as it came, which nobody else can change; or an error for what can be none."""
+    """A private copy of the table as it came, or an error if it is not a table."""
     if isinstance(candidates, pd.DataFrame):
         return candidates.copy()
     values = given_array(candidates, "candidates").copy()
@@ -319,7 +319,7 @@ _classes = remembered(_asked)
 
 @dataclass(frozen=True, eq=False)
 class FromTable(Generator):
-    """A generator that goes by other people's rows; its table is its own, which nobody else can change."""
+    """A generator that uses other people's rows, from a private copy of the table."""
 
     candidates: Any
 

@@ -1,4 +1,4 @@
-"""`Closest`: the cheapest point there is that every model in Δ accepts, with a proof."""
+"""`Closest`: the cheapest point that every model in Δ accepts, with a proof."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Closest(Generator):
     """The cheapest Δ-robust point of the feature space.
 
     A master problem finds the cheapest point that every counter-model so far accepts; the exact test names the next
-    counter-model, or accepts. `optimality_gap` is 0 where the answer is proven to be the cheapest there is; where time
-    runs out it says how much cheaper another point could be at most. Where no point is robust, that is proven too, and
-    the reason names the constraints in the way. For trees a branch and bound of its own searches the cells that their
-    thresholds make of the columns, and finds the cheapest row in the same sense.
+    counter-model, or accepts. `optimality_gap` is 0 if the point is proven to be the cheapest; if time runs
+    out, it bounds how much cheaper another point can be. If no point is robust, that is proven too, and the reason
+    names the constraints in the way. For trees, a branch and bound searches the cells between their thresholds and
+    finds the cheapest row in the same sense.
 
     Parameters
     ----------
     plausible
-        A table of people, raw like X. The answer then lies in the convex hull of the nearest of them that are Δ-robust,
-        each taken as far as the person's constraints allow; None: anywhere in the space. Not for trees.
+        A table of people, raw like X. The point is then in the convex hull of the nearest Δ-robust people, each moved
+        as far as the constraints allow; None: anywhere in the space. Not for trees.
     neighbours
-        How many of them span the hull.
+        The number of people that span the hull.
     max_features_changed
-        At most so many columns may change.
+        The largest number of columns that may change.
 
     Examples
     --------

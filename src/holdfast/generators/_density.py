@@ -72,7 +72,7 @@ class Density:
     def far_off(self, points: Floats, factuals: Floats) -> Bools:
         """Which points lie far off the data: clearly beyond what is usual, and beyond the people whom they are for.
 
-        Somebody whose age is rare is an outlier before any advice; what counts is what the advice adds to it.
+        A person with a rare age is an outlier before any advice; only the part that the advice adds counts.
         """
         usual = np.maximum(self.usual, self.outlier_factor(factuals))
         return self.outlier_factor(points) > _CLEARLY * usual

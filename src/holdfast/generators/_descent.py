@@ -1,10 +1,10 @@
 """A good answer at little cost: follow the most critical model's slope, then walk back towards cheaper points.
 
 Near a point the most critical model is linear. The cheapest way to please a linear function is to spend on the
-variables with the best slope for their cost, each to its end. Go there, ask again who objects, and repeat until nobody
-does. From an accepted point the same step leads to a cheaper one; walk there as far as the way stays accepted.
+variables with the best slope for their cost, each to its end. Go there, ask again which model rejects, and repeat until
+none does. From an accepted point the same step leads to a cheaper one; walk there as far as the way stays accepted.
 
-An answer found so is no more than a start: its cost is the radius that makes the exact search fast.
+The point is only a start: its cost is the radius that makes the exact search fast.
 """
 
 from __future__ import annotations

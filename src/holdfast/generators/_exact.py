@@ -2,7 +2,7 @@
 
 Where no point exists, which constraints are in the way? Leave out one kind of constraint at a time and search again.
 Where that brings an answer back, the columns that this answer moves beyond what was allowed are the ones to name.
-Protected attributes stay as they are in all of this: nobody is told that they should be another.
+Protected attributes always stay as they are: no reason says that one should differ.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WIDER = 3.0
 
 
 class Searcher(ABC):
-    """Whoever has to accept a point, and knows how to find the cheapest one that it accepts."""
+    """A model, or every model in Δ, with a search for the cheapest point that it accepts."""
 
     who: ClassVar[str] = "every model in Δ"
 

@@ -1,4 +1,4 @@
-"""`explain`: ask a generator, then hold everything against what it proposes: units, constraints, the class, and Δ."""
+"""`explain`: ask a generator, then check its points: units, constraints, the class, and Δ."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def explain(
     progress: bool | None = None,
     threshold: Any = None,
 ) -> Recourse:
-    """What each person could change to get the target class, and whether that survives retraining.
+    """Find for each person what to change to get the target class, and certify it under Δ.
 
     Parameters
     ----------
@@ -58,40 +58,40 @@ def explain(
     target
         The class wanted: one label, or one for each row.
     changes
-        Δ. Every counterfactual is certified under it, whatever the generator says; without it there are no verdicts.
-        A chance that it carries stays with the result where it was measured for this question; a `HoldfastWarning`
-        names what differs, or how many people are plainly unlike those of whom it was measured.
+        Δ. Every counterfactual is certified under it; without Δ there are no verdicts. A chance in Δ stays with the
+        result if it was measured for this question. Otherwise a `HoldfastWarning` names the difference, or the number
+        of people who are unlike those of the measurement.
     generator
-        How to look for an answer; ``holdfast methods`` lists them.
+        The method that finds advice; ``holdfast methods`` lists all of them.
     space
-        Columns, units and what a person can change. Without it: that of the model's preprocessing, where the generator
-        has candidates to take the ranges from; else the model's own variables, free and unbounded.
+        Columns, units and what a person can change. Default: the space of the model's preprocessing, if the generator
+        has candidates to take ranges from; else the model's own variables, free and unbounded.
     data
-        People to hold the answers against, a table raw like X, such as the training table; by default the one that the
-        generator has, unless its answers are rows of it. A `HoldfastWarning` says how many answers lie far off it:
-        those whose local outlier factor is more than 1.25 times that of the person and of 99% of the table's rows.
-        The main reasons compare with those of them that the model accepts, see `main_reasons`.
+        A table of people to compare the advice with, raw like X, such as the training table. Default: the generator's
+        table, unless its points are rows of it. A `HoldfastWarning` counts advice far from these people: its local
+        outlier factor is more than 1.25 times that of the person and of 99% of the table's rows. The main reasons
+        compare with the people that the model accepts; see `main_reasons`.
     seed
-        For whatever is random in the generator.
+        The seed of the generator's random numbers.
     time_limit
-        Seconds for each row: for the search, and as many again for the certificate of what it found. What counts is the
-        CPU time of the thread or process that works on the row, so that a busy machine or `n_jobs` costs no answers.
-        Generators that work on many rows at once share out the seconds of all of them.
+        Seconds for each row: for the search, and the same for the certificate. The CPU time of the thread or process
+        that works on the row counts, so that a busy machine or `n_jobs` changes no result. Generators that work on
+        many rows at once share the seconds of all rows.
     n_jobs
-        How many people at once, as in joblib; None: one, or what `joblib.parallel_config` says. The result is the same.
-        Generators that work on many people at once get 256 at a time. A model that is known by its scores alone stays
-        in this process: what it does there is its own affair.
+        The number of people at once, as in joblib; None: one, or as `joblib.parallel_config` says. The result is the
+        same. Generators that work on many people at once get 256 at a time. A score-only model runs in the calling
+        process and may start its own threads.
     progress
         Show a progress bar on stderr; by default on long tables if stderr is a terminal.
     threshold
-        The probability from which on the model's user says class 1, or one for each of several classes; see
-        `load_model`. By default as the model itself predicts.
+        The probability at which the decision becomes class 1, or one for each of several classes; see `load_model`.
+        Default: the model's own prediction.
 
     Returns
     -------
     Recourse
-        One entry for each row of X, in its order and with its index. A row without an answer says why; so does a row
-        that has the target class already.
+        One entry for each row of X, in its order and with its index. Rows without advice have a reason, also rows that
+        have the target class already.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def _known_beforehand(task: Task) -> Proposals:
 
 
 def finish(task: Task, proposals: Proposals) -> Recourse:
-    """Express what was proposed in the caller's units, drop what breaks a constraint or has another class, certify."""
+    """Convert points to the caller's units, drop those that break a constraint or have another class, certify."""
     reason = list(proposals.reason)
     for row in np.flatnonzero(~proposals.found).tolist():
         reason[row] = reason[row] or "the method found no counterfactual"

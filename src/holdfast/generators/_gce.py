@@ -15,7 +15,7 @@ class GCE(ByMargin):
 
         minimise over x'    log(1 + exp(margin - m(x'))) + lambda * sum_v weight_v |x'_v - x_v|
 
-    with m(x') how far the target's logit lies above its strongest rival's (`Wachter, Mittelstadt and Russell 2017
+    with m(x') the target's logit minus its strongest rival's (`Wachter, Mittelstadt and Russell 2017
     <https://arxiv.org/abs/1711.00399>`_, with the scaled l1 distance of `cost_l1` for their median absolute deviation).
     lambda is adapted for each person: the largest with which m(x') still reaches the margin. `Robust(GCE())` is the
     paper's GCE-R.
@@ -23,10 +23,10 @@ class GCE(ByMargin):
     Parameters
     ----------
     margin
-        How far, in logits, the target class has to lie above every other; for a binary model log(p / (1 - p)) demands
-        the probability p.
+        The least difference, in logits, between the target class and every other; for a binary model log(p / (1 - p))
+        demands the probability p.
     raise_by
-        How much more margin a round of `Robust` asks for; later rounds ask for more at a time.
+        The margin that a round of `Robust` adds; later rounds add more.
 
     Examples
     --------

@@ -149,7 +149,7 @@ def descend(
 
     Returns
     -------
-    The points after each round, (n, d) each; whoever calls has to project and test them.
+    The points after each round, (n, d) each; the caller has to project and test them.
     """
     n = len(relaxed.factuals)
     rows, x = np.arange(n), relaxed.factuals
@@ -185,7 +185,7 @@ def _first_multiplier(aim: Aim, relaxed: RelaxedSpace, rows: Ints) -> Floats:
 
 
 def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Ints, x: Floats, c: Floats) -> Floats:
-    """So many accelerated proximal steps for every row at once, each with its own step size and momentum."""
+    """`_STEPS` accelerated proximal steps for every row at once, each with its own step size and momentum."""
     y = x
     t = np.ones(rows.size)
     steepest = np.zeros(rows.size)
@@ -207,7 +207,7 @@ def _fista(aim: Aim, relaxed: RelaxedSpace, loss: Loss, rows: Ints, x: Floats, c
 
 
 def halved(holds: Callable[[Floats], Bools], low: Floats, high: Floats, times: int) -> Pair:
-    """Each pair of ends closer to where it begins to hold, so many times by half: it holds at `high`, not at `low`."""
+    """Pairs of ends, halved `times` times around the point where `holds` begins: true at `high`, false at `low`."""
     for _ in range(times):
         middle = (low + high) / 2.0
         there = holds(middle)

@@ -15,14 +15,14 @@ from holdfast.milp._people import PointLimits
 class MCE(ByMargin):
     """The cheapest change that today's model accepts, proven so.
 
-    Says nothing about tomorrow's model: `Robust(MCE())` is the paper's MCE-R, and `Closest` the nearest robust point.
+    The proof is about today's model only. `Robust(MCE())` is the paper's MCE-R; `Closest` finds robust points.
 
     Parameters
     ----------
     margin
-        How far, in logits, the target class has to lie above every other.
+        The least difference, in logits, between the target class and every other.
     raise_by
-        How much more margin a round of `Robust` asks for; later rounds ask for more at a time.
+        The margin that a round of `Robust` adds; later rounds add more.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a chance was measured for, held against the advice that it is to be stated of: `misfits` alone decides.
+"""The question that a chance was measured for, compared with the advice that it is stated of: `misfits` decides.
 
 A chance is about promises that one generator made, for one model, space, threshold, kind and size of change, to people
 like those of whom it was measured. It is stated where all of these are the same, of people who are not plainly unlike.

@@ -1,4 +1,4 @@
-"""A short memory for what is made of large tables, so that a generator that is asked again need not read them again."""
+"""A short memory for results of large tables, so that a second question reads no table twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 8
 def remembered(function: Callable[P, R]) -> Callable[P, R]:
     """The function, with its last few results kept for as long as the very objects that it was called with live.
 
-    Only for functions of objects that nobody changes. Equal objects are not looked for: to compare two tables takes as
+    Only for functions of objects that stay unchanged. Equal objects are not looked for: to compare two tables takes as
     long as to read one.
 
     Examples

@@ -17,9 +17,9 @@ from holdfast.generators._walk import walk
 class NNCE(FromTable):
     """The nearest accepted neighbour.
 
-    Of the candidates that today's model gives the target class, the nearest by `cost_l1` that keeps it once the
-    person's own immutable columns, directions, steps and rules are put in (`FeatureSpace.project`). A candidate that
-    obeys them already comes back as it is. It says nothing about other models: `RNCE` does.
+    The nearest by `cost_l1` of the candidates with the target class that keep it under the person's immutable columns,
+    directions, steps and rules (`FeatureSpace.project`). A candidate that obeys them stays as it is. The method is
+    about today's model only; `RNCE` is about every model in Δ.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class NNCE(FromTable):
         A table in raw units, such as the training table; columns that the space does not have are ignored. Without a
         space: an array in the model's variables.
     skip
-        How many accepted neighbours to pass over.
+        The number of accepted neighbours to skip.
 
     Examples
     --------

@@ -40,7 +40,7 @@ def answer_by_descent(
     rounds: int = 14,
     moves_back: int = 12,
 ) -> Proposals:
-    """Descend, keep what is good once it is a row of the caller's table, and cheapen it by so many moves at most.
+    """Descend, keep what is good once it is a row of the caller's table, and cheapen it by at most `moves_back` moves.
 
     A few hundred people at a time, each block with its deadline. The other options are those of `descend`.
     """

@@ -26,7 +26,7 @@ class PROTO(FromTable):
 
         minimise over x'    c * max(0, kappa - m(x')) + beta ||x' - x||_1 + ||x' - x||_2^2 + theta ||x' - proto||_2^2
 
-    with m(x') how far the target's logit lies above its strongest rival's (`Van Looveren and Klaise 2021
+    with m(x') the target's logit minus its strongest rival's (`Van Looveren and Klaise 2021
     <https://arxiv.org/abs/1907.02584>`_). Each person's prototype is the mean of the nearest candidates that today's
     model gives the target class, found with a k-d tree. The steps are those of FISTA, shrinking and thresholding; c is
     adapted for each person, to the least with which m(x') reaches kappa. `Robust(PROTO(X))` is the paper's PROTO-R.
@@ -37,14 +37,14 @@ class PROTO(FromTable):
         A table in raw units, such as the training table, as for `NNCE`. Without it there is no prototype, and the last
         term falls away.
     kappa
-        How far, in logits, the target class has to lie above every other.
+        The least difference, in logits, between the target class and every other.
     beta, theta
         The weights of the l1 distance and of the pull towards the prototype. Columns count with their cost weights in
         the two distances from x.
     neighbours
-        How many candidates make a prototype.
+        The number of candidates of a prototype.
     raise_by
-        How much more kappa a round of `Robust` asks for; later rounds ask for more at a time.
+        The kappa that a round of `Robust` adds; later rounds add more.
 
     Examples
     --------

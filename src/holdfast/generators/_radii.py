@@ -24,7 +24,7 @@ class Radii:
     """For each row: proven safe for every size < `lower`; a counter-model exists at `upper`; nan where not known.
 
     `measured` is `lower` before the verdicts had their say. `along` is the kind of change that they are measured along,
-    whatever its size. `unknown` says why there are none, in a sentence; "" where there are.
+    of any size. `unknown` says why there are none, in a sentence; "" where there are.
     """
 
     lower: Floats
@@ -101,7 +101,7 @@ def least_radius(changes: Changes | None) -> float | None:
 
 
 def _in_agreement(recourse: Recourse, lower: Floats) -> Floats:
-    """The radii with what the verdicts prove beside them; what is UNKNOWN is never counted as safe.
+    """The radii, in agreement with the verdicts; UNKNOWN is never counted as proven.
 
     A radius is found to within a tolerance, a verdict is not: advice that is ROBUST at a size is safe for every size up
     to and including it.

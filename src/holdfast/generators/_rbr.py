@@ -37,17 +37,17 @@ class RBR(FromTable):
         max sum_unfavourable N(x'; m_i, S_i²)  /  min sum_favourable N(x'; m_i, S_i²)
 
     are the worst over all means and covariances within reach of the kernels (see `holdfast.generators._likelihood`).
-    They are made least by projected gradient steps within a ball of cost around the person, and the best iterate that
-    obeys the constraints and has the target class is the answer. Where there is none in the ball, because a category
-    or a step costs more than that, the ball is the one that just holds the nearest accepted neighbour. With several
-    classes: the target against the rest. Nothing is promised about Δ.
+    Projected gradient steps minimise them within a ball of cost around the person. The result is the best iterate that
+    obeys the constraints and has the target class. If the ball has none, because a category or a step costs more, it
+    grows to the nearest accepted neighbour. With several classes: the target against the rest. The method proves
+    nothing about Δ.
 
     Parameters
     ----------
     candidates
         As for `NNCE`: the boundary is looked for on the way to the nearest of these that are accepted.
     samples
-        How many kernels.
+        The number of kernels.
     radius
         The samples are drawn from a Euclidean ball of this radius around the boundary point.
     sigma
@@ -58,10 +58,10 @@ class RBR(FromTable):
         [0, 1] the former lets every kernel reach every point, so that the odds are nearly flat: hence a smaller sigma,
         with the same proportions.
     delta_plus
-        How much further than the boundary point the answer may lie, in the sum of absolute changes (times the columns'
+        The largest distance of the point beyond the boundary point, in the sum of absolute changes (times the columns'
         costs).
     steps
-        How many gradient steps.
+        The number of gradient steps.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class RBR(FromTable):
             proposals.fill(rows, nearest, why_none(task, target, candidates))
             task.advance(rows.size - len(nearest))
             served = np.array(sorted(nearest), dtype=np.intp)
-            # By their places in the table, so that whoever asks for whole blocks gets the same.
+            # By their places in the table, so that a caller who asks for whole blocks gets the same.
             ends = np.flatnonzero(np.diff(served // _ROWS)) + 1
             for part in np.split(served, ends) if served.size else ():
                 proposals.points[part] = _OddsDescent(

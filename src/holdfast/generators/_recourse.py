@@ -1,4 +1,4 @@
-"""`Recourse`: advice, row by row, judged; whether a generator, a file or a ledger had it."""
+"""`Recourse`: advice, row by row, with verdicts; from a generator, a file or a ledger."""
 
 from __future__ import annotations
 
@@ -61,46 +61,46 @@ _BY_ROW = (
 
 @dataclass(frozen=True, eq=False)
 class Recourse(Shown):
-    """What each person could change, in the order and with the index of the table that was asked about.
+    """Advice for each person, in the order and with the index of the caller's table.
 
     Attributes
     ----------
     counterfactuals
-        The caller's columns and units; missing values in the rows without an answer. Columns that the model does not
-        read are as they were.
+        The caller's columns and units; missing values in rows without advice. Columns that the model does not read are
+        as they were.
     found
-        Which rows have an answer.
+        Which rows have advice.
     reason
-        Why a row has none, a `RecourseReason`: a sentence with a kind, "" where there is nothing to say. It starts with
-        "proven: " where no answer can exist.
+        Why a row has no advice, a `RecourseReason`: a sentence with a kind, or "". It starts with "proven: " if no
+        advice can exist.
     cost_l1
-        The mean change over the model's variables, in units of each column's range; nan where there is no answer.
+        The mean change over the model's variables, in units of each column's range; nan without advice.
     verdict
-        A `Verdict` for each answer; None where there is no answer, or no Δ to hold it against.
+        A `Verdict` for each row with advice; None without advice, or without Δ.
     optimality_gap
-        How far, relatively, the cost may lie above the least possible; 0 proven, nan where the method proves nothing.
+        The largest relative excess of the cost over the least possible; 0 is proven optimal, nan is not proven.
     lower_bound
-        A proven lower bound on `cost_l1`; nan where there is none.
+        A proven lower bound on `cost_l1`, or nan.
     factuals
         The caller's table.
     points
-        The answers as the network sees them; rows of nan where there is none.
+        The advice as the network reads it; rows of nan without advice.
     targets
-        The class each row was to get, an index of ``network.classes``.
+        The class wanted in each row, an index of ``network.classes``.
     certificates
-        The proofs and counter-models behind the verdicts, of the rows with an answer only.
+        The proofs and counter-models behind the verdicts, of the rows with advice only.
     calls
-        How often a model that is no network was asked, `calls` and `rows`: what a service may charge for.
+        The number of `calls` and `rows` for which a score-only model was asked; a service may charge for them.
     generator
-        How the answers were looked for; None where they came as a table.
+        The method that found the advice; None if it came as a table.
     measured
-        Of which answers the chance in `changes` is stated; None where of none.
+        The rows for which the chance in `changes` is stated; None: no row.
     data
-        A table of people, from whom `main_reasons` learns what accepted ones have; None: the generator's candidates.
+        A table of people, from whom `main_reasons` learns usual values; None: the generator's candidates.
     main_reasons
         The main reasons as a file states them, a text for each row; None: they are computed, once.
     left_alone
-        Of `alternatives`, where a person has a row for each answer: the columns that it does without, "" in first ones.
+        Of `alternatives`: the columns that each row leaves as they are, "" in a person's first row.
     """
 
     counterfactuals: pd.DataFrame
@@ -136,20 +136,20 @@ class Recourse(Shown):
         threshold: Any = None,
         data: Any = None,
     ) -> Recourse:
-        """Points of another library, or from a file, beside their factuals; judged by `under`, whatever they are.
+        """Wrap counterfactuals from another library or a file. Call `under` to certify them.
 
         Parameters
         ----------
         model
             Today's model; anything `load_network` takes.
         points
-            (n, d) in the model's variables, a row of nan where there is no answer.
+            (n, d) in the model's variables, a row of nan without advice.
         factuals
             The people, in the same order: a DataFrame in the caller's units, or points.
         target
             The class wanted: one label, or one for each row.
         space
-            Columns, units and what a person can change; without it the model's own variables, free and unbounded.
+            Columns, units and what a person can change. Default: the model's own variables, free and unbounded.
         threshold, data
             As for `explain`.
 
@@ -183,7 +183,7 @@ class Recourse(Shown):
         )
         if wrong.size:
             raise InvalidInputError(
-                f"points: expected finite numbers, or a whole row of nan, got row {wrong[0]} otherwise"
+                f"points: row {wrong[0]} has a missing or infinite number; give finite numbers, or a whole row of nan"
             )
         frame = factuals if isinstance(factuals, pd.DataFrame) else space.decode(factuals)
         rows = np.flatnonzero(~missing.any(axis=1))
@@ -202,16 +202,16 @@ class Recourse(Shown):
         lower_bound: Floats | None = None,
         optimality_gap: Floats | None = None,
     ) -> Recourse:
-        """Answers to the people of a task, measured and certified here, whoever made them.
+        """Measure and certify points for the people of a task.
 
         Parameters
         ----------
         points
-            (n, d), a row of nan where there is no answer.
+            (n, d), a row of nan without advice.
         frame
-            The rows with an answer in the caller's columns.
+            The rows with advice, in the caller's columns.
         lower_bound, optimality_gap
-            What is proven about the costs; neither is believed beyond what the costs themselves say.
+            Proven bounds of the costs, limited by the costs themselves.
         """
         n = len(task)
         found = np.asarray(~np.isnan(points).any(axis=1))
@@ -255,9 +255,9 @@ class Recourse(Shown):
         )
 
     def under(self, changes: Changes | None, *, time_limit: float | None = None) -> Recourse:
-        """The same answers, judged under another Δ; rows undecided after so many seconds are UNKNOWN.
+        """The same advice, certified under another Δ; rows still open after `time_limit` seconds are UNKNOWN.
 
-        A chance is about advice that was found under its own changes: it is left out, with a warning.
+        A chance belongs to advice that was found under its own changes: it is left out, with a warning.
         """
         if changes is not None:
             changes = known_of(self.model, changes, "the advice was found under other changes")
@@ -273,26 +273,26 @@ class Recourse(Shown):
         return len(self.found)
 
     def chance(self, row: int) -> Chance | None:
-        """What was measured of promises like that in this row; None where nothing is stated of it."""
+        """The measured chance of promises like that in this row, or None."""
         if self.changes is None or self.measured is None or not self.measured[row]:
             return None
         return self.changes.chance
 
     @property
     def answered(self) -> Ints:
-        """The rows with an answer."""
+        """The rows with advice."""
         return np.flatnonzero(self.found)
 
     @property
     def answer(self) -> Ints:
-        """Which of its person's answers a row is, counted from 1."""
+        """The number of each row among the rows of its person, counted from 1."""
         alone = np.full(len(self), "") if self.left_alone is None else self.left_alone
         first = pd.Series(alone == "")
         return np.asarray(first.groupby(first.cumsum()).cumcount() + 1, dtype=np.intp)
 
     @property
     def first(self) -> Recourse:
-        """The first answers alone, a row for each person."""
+        """The first row of each person."""
         if self.left_alone is None:
             return self
         rows = np.flatnonzero(self.answer == 1)
@@ -309,19 +309,19 @@ class Recourse(Shown):
 
     @cached_property
     def answers(self) -> Floats:
-        """The counterfactuals of the rows with an answer, a number for each column."""
+        """The counterfactuals of the rows with advice, a number for each column."""
         return self.space.numbers(self.counterfactuals.iloc[self.answered])
 
     @cached_property
     def against(self) -> list[list[Against]]:
-        """What counts against each person, the weightiest first; what every output names as the main reasons."""
+        """The main reasons of each person, the weightiest first; the one source of letters, report and tables."""
         from holdfast.generators._reasons import against
 
         return against(self)
 
     @cached_property
     def moves(self) -> list[Move]:
-        """The columns that someone is told to change, the most often changed first."""
+        """The columns that advice changes, the most often changed first."""
         before, features = self.people.numbers[self.answered], self.space.features
         moves = [
             move_of(feature, self.space.notes, before[:, i], self.answers[:, i])
@@ -332,24 +332,23 @@ class Recourse(Shown):
 
     @cached_property
     def regions(self) -> pd.DataFrame:
-        """How far each answer may be missed: between which values every row is accepted by every ensemble in Δ.
+        """Proven ranges around each advice: every ensemble in Δ accepts every row within them.
 
-        A line for each answer and each column that the trees read: `row` (counted from 0), `column`, whether the advice
-        changes it, `at_least` and `at_most`, nan where there is no such end. All rows with all columns between their
-        ends at once are accepted, which is proven. The columns to change are widened first, the largest change first,
-        and away from where the person is; ends are round numbers where some are inside. Behind preprocessing a box
-        ends where the column's range does. For trees only, alone or under `TreeChanges` or `PlausibleShift`; an
-        answer that is not proven itself has no region.
+        A line for each advice and each column that the trees read: `row` (counted from 0), `column`, whether the advice
+        changes it, `at_least` and `at_most` (nan: no such end). The proof covers all columns anywhere between their
+        ends at once. Changed columns are widened first, the largest change first, and away from the person's value.
+        Ends are round numbers if there is one inside. Behind preprocessing a range ends with the column's range. For
+        trees only, alone or under `TreeChanges` or `PlausibleShift`; advice that is not proven has no line.
         """
         return regions_of(self, self.answered.tolist())
 
     def certified_radius(self, rows: Ints) -> CertifiedRadius:
-        """How far the model may move before the answers in these rows can break, in Δ's norm and with its biases."""
+        """How far the model may move before the advice in these rows can break, in Δ's norm and with its biases."""
         return radius_of_points(self.model, self.points[rows], self.targets[rows], self.changes)
 
     @cached_property
     def radii(self) -> Radii:
-        """How far the model may move before each answer can break, in agreement with the verdicts; computed once."""
+        """How far the model may move before each advice can break, in agreement with the verdicts; computed once."""
         return radii_of(self)
 
     @property
@@ -359,22 +358,22 @@ class Recourse(Shown):
 
     @property
     def network(self) -> Network:
-        """Today's model as a network; raises where it is none."""
+        """Today's model as a network; an error if it is not a network."""
         return self.model.network
 
     @property
     def verdict_names(self) -> pd.Series:
-        """The verdicts by their names; None where there is none."""
+        """The names of the verdicts, or None."""
         names: list[Any] = [None if verdict is None else verdict.name for verdict in self.verdict]
         return pd.Series(names, index=self.factuals.index, dtype=object)
 
     @property
     def robust(self) -> Bools:
-        """Which rows have an answer that every model in Δ accepts."""
+        """Which rows have advice that every model in Δ accepts."""
         return np.asarray(self.verdict == Verdict.ROBUST)
 
     def describe(self, row: int) -> str:
-        """What the person in this row (counted from 0) has to do, or why there is no answer.
+        """The advice for this row (counted from 0) in words, or the reason why there is none.
 
         "raise savings from 1,200 to 1,750 USD; lower card_utilisation from 64% to 30%"
         """
@@ -387,7 +386,7 @@ class Recourse(Shown):
 
     @property
     def advice(self) -> list[tuple[str, ...]]:
-        """What each person is told to change, in words; nothing where there is no answer."""
+        """The changes for each person in words; empty without advice."""
         result: list[tuple[str, ...]] = [()] * len(self)
         rows, features, notes = self.answered, self.space.features, self.space.notes
         for row, old, new in zip(
@@ -397,11 +396,11 @@ class Recourse(Shown):
         return result
 
     def to_frame(self) -> pd.DataFrame:
-        """The counterfactuals beside found, verdict, cost_l1, optimality_gap, lower_bound, reason and main_reasons.
+        """The counterfactuals with found, verdict, cost_l1, optimality_gap, lower_bound, reason and main_reasons.
 
-        `main_reasons` is JSON, a list of [column, what accepted people have, margin, whether it is within reach]. Of
-        `alternatives` there are `answer` and `left_alone`, too. A name that the caller's table has already gets the
-        prefix ``recourse_``.
+        `main_reasons` is JSON, a list of [column, usual value, margin, within reach, source of the usual value]. Of
+        `alternatives` there are `answer` and `left_alone`, too. A name that the caller's table has gets the prefix
+        ``recourse_``.
         """
         from holdfast.generators._reasons import written
 
@@ -430,7 +429,7 @@ class Recourse(Shown):
         n_jobs: int | None = None,
         **options: Unpack[ReportOptions],
     ) -> Path:
-        """Write what was promised and how sure it is as one HTML page; the options are those of `hf.report`."""
+        """Write a report on this advice as one HTML page; the options are those of `hf.report`."""
         from holdfast.presentation.report import report
 
         return report(self, path, n_jobs=n_jobs, **options)
@@ -443,7 +442,7 @@ class Recourse(Shown):
         name: str | None = None,
         **options: Unpack[LetterOptions],
     ) -> Letter:
-        """What the person in this row is told, as text and HTML; see `holdfast.presentation.letters.write_letter`."""
+        """The letter to the person in this row, as text and HTML; see `holdfast.presentation.letters.write_letter`."""
         from holdfast.presentation.letters import write_letter
 
         return write_letter(self, row, key=key, name=name, **options)
@@ -458,23 +457,23 @@ class Recourse(Shown):
         moved: Any = None,
         most: int = 12,
     ) -> Axes:
-        """Draw the answers.
+        """Draw the advice.
 
         Parameters
         ----------
         kind
-            "changes": which columns move, for how many people, and by how much in their units. "cost": each answer's
-            cost against its certified radius. "survival": for every delta the share of answers that survive it.
+            "changes": which columns change, for how many people, and by how much in their units. "cost": each cost
+            against its certified radius. "survival": for every delta the share of advice that is robust to it.
         ax
             Where to draw; new axes by default.
         radius
-            The certified radii for "cost" and "survival", if they have been computed: of the answers, or of all rows.
+            The certified radii for "cost" and "survival", if computed already: of rows with advice, or of all rows.
         delta
-            What to mark in them; the delta that was asked for by default.
+            The delta to mark. Default: that of `changes`.
         moved
             How far retrainings moved the model, as ticks under "survival": numbers, or a `RetrainedModels`.
         most
-            So many columns are drawn by "changes".
+            The largest number of columns in "changes".
         """
         picture: Axes = draw(self, kind, ax, radius=radius, delta=delta, moved=moved, most=most)
         return picture
@@ -486,7 +485,7 @@ class Recourse(Shown):
         return f"Recourse({len(self)} rows: {found} found{robust}{cost})"
 
     def overview(self) -> Summary:
-        """What a notebook shows."""
+        """The summary in a notebook."""
         answers = [
             f"no answer: {self.reason[i]}"
             if not self.found[i]
@@ -519,7 +518,7 @@ class Recourse(Shown):
 
 
 def check_recourse(given: object, name: str = "answers") -> Recourse:
-    """Refuse what is no table of advice."""
+    """An error unless this is a `Recourse`."""
     if not isinstance(given, Recourse):
         raise InvalidInputError(
             f"{name}: expected what explain returns, or Recourse.of(...), got {type(given).__name__}"
@@ -528,7 +527,7 @@ def check_recourse(given: object, name: str = "answers") -> Recourse:
 
 
 def added_column(name: str, columns: pd.Index) -> str:
-    """What a column of `to_frame` is called beside these columns of the caller's."""
+    """The name of a column of `to_frame` next to these columns of the caller."""
     return f"recourse_{name}" if name in columns else name
 
 

@@ -1,8 +1,8 @@
-"""An answer widened to a box: every row in it is accepted by every ensemble in Δ.
+"""Advice widened to a box: every ensemble in Δ accepts every row in it.
 
 proof    the sum over trees of the worst leaf that meets the box, less what may be dropped, stays above 0
-order    the columns that someone was told to change come first, the dearest change first; away from where the person
-         is, then back towards it; then the other columns
+order    the columns that the advice changes come first, the costliest change first: away from the person's value, then
+         back towards it; then the other columns
 ends     round numbers, where some lie between the answer and the end of what is proven
 """
 
@@ -46,7 +46,7 @@ def regions_of(result: Recourse, rows: Iterable[int]) -> pd.DataFrame:
 
 
 def _judge(result: Recourse, target: int) -> TreeJudge:
-    """Who has to accept the rows of a region."""
+    """The models that have to accept the rows of a region."""
     trees = result.classifier
     if isinstance(trees, TreeEnsemble):
         if result.changes is None:
@@ -115,7 +115,7 @@ class _Region:
         return [(self.row, self.space.names[i], bool(changed[i]), *self._ends(i)) for i in named]
 
     def _met(self, without: int) -> Mask:
-        """The leaves that meet the box, whatever one column is."""
+        """The leaves that meet the box, with one column left out of the test."""
         meets = (self.leaf_low <= self.high) & (self.leaf_high >= self.low)
         if without >= 0:
             meets[:, without] = True
@@ -161,7 +161,7 @@ class _Region:
         low, high = self.low[place], self.high[place]
         least, most = np.nan, np.nan
         if low > 0:
-            # Whoever is between two steps, and stays there, is inside.
+            # A person between two steps, who stays there, is inside.
             least = min(float(first_after(feature, ends[[low - 1]])[0]), answer)
             least = roundest(least, min(answer, least + _ROUNDED * (answer - least)), up=False)
         if high < ends.size:

@@ -1,4 +1,4 @@
-"""The generators by the names that the command line, the report and the benchmark know them by."""
+"""The generators by their names in the command line, the report and the benchmark."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class NamedMethod:
     Parameters
     ----------
     name
-        What it is called.
+        The name.
     make
-        From candidates (None where it needs none and there are none) to the generator.
+        A function from candidates (or None) to the generator.
     good_for, paper
-        When to take it, and where it comes from.
+        Its use, and its source.
     needs_candidates
-        Whether it looks among other people's rows.
+        Whether it searches other people's rows.
     takes_candidates
-        Whether it makes use of other people's rows if there are any.
+        Whether it uses other people's rows if there are any.
     """
 
     name: str

@@ -46,9 +46,9 @@ Turns = tuple[Candidates, ...]
 
 @dataclass(frozen=True, eq=False)
 class CertifiedCandidates:
-    """Candidates of which it is known whether they are Δ-robust: kept, pickled, and used for any number of people.
+    """Candidates with a verdict each, to store, pickle and use for any number of people.
 
-    `RNCE.prepare` makes them, ``RNCE(kept)`` uses them. They hold for one network, one Δ and one space.
+    `RNCE.prepare` makes them, ``RNCE(kept)`` uses them. They are for one network, one Δ and one space.
     """
 
     classifier: Classifier
@@ -68,7 +68,7 @@ class CertifiedCandidates:
         return f"CertifiedCandidates({len(self)} rows; {'; '.join(parts)})"
 
     def check(self, task: Task) -> None:
-        """Refuse a task that they were not certified for."""
+        """An error if they were certified for another task."""
         for what, ours, theirs in (
             ("model", self.classifier, task.classifier),
             # What was measured of them plays no part in what is certified.
@@ -92,9 +92,9 @@ class CertifiedCandidates:
 class RNCE(FromTable):
     """The nearest candidate that is Δ-robust.
 
-    Sound: what it returns is certified. Complete: if a candidate obeys the person's constraints and is Δ-robust, there
-    is an answer, whatever the parameters. Without Δ and without the line search it is `NNCE`. As there, a candidate is
-    taken as far as the constraints allow, and it is the point that comes out of this that is certified.
+    Sound: its points are certified. Complete: if a candidate obeys the person's constraints and is Δ-robust, it finds
+    advice, with any parameters. Without Δ and without the line search it is `NNCE`. As there, a candidate is moved as
+    far as the constraints allow, and the resulting point is certified.
 
     Parameters
     ----------
@@ -102,10 +102,10 @@ class RNCE(FromTable):
         As for `NNCE`, or what `prepare` made of them.
     certified_candidates
         The paper's robustInit. False: meet the accepted candidates in order of distance and certify until one is
-        robust. True: certify the whole table once; the robust candidates are met first, the others only where
-        constraints keep all of those from helping. By default the answers are those of False among the nearest 2,048
-        candidates of each person; then the whole table is certified, once for all people, and only robust candidates
-        are met. Where constraints change no candidate, the table is certified as soon as that is less work.
+        robust. True: certify the whole table once; the robust candidates are tried first, the others only if the
+        constraints rule all of those out. By default the results are those of False among the nearest 2,048 candidates
+        of each person; then the whole table is certified, once for all people, and only robust candidates are tried. If
+        constraints change no candidate, the table is certified as soon as that is less work.
     line_search
         The paper's optimal: move from the candidate back towards the person as far as Δ allows; categories are the
         candidate's or the person's.
@@ -150,7 +150,7 @@ class RNCE(FromTable):
         space: FeatureSpace | None = None,
         threshold: Any = None,
     ) -> CertifiedCandidates:
-        """Certify the whole table of candidates for one target class, or for a list of them, once and for all."""
+        """Certify the whole table of candidates for one target class or several, once for all people."""
         if isinstance(self.candidates, CertifiedCandidates):
             raise InvalidInputError(
                 "candidates: expected a table to certify, got one that is certified already"
@@ -270,7 +270,7 @@ def line_search(task: Task, rows: Ints, points: Floats, deadline: Deadline) -> F
     points
         Points that the network, or every network in Δ where Δ is given, gives the target class, as rows of the table.
     deadline
-        Up to when to look; what is best by then is the answer.
+        The end of the search; the best point by then is the result.
     """
     best = points.copy()
     factuals = task.factuals[rows]

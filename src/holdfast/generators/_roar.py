@@ -16,7 +16,7 @@ from holdfast.generators._polish import answer_by_descent
 
 @dataclass(frozen=True)
 class ROAR(Generator):
-    """Adversarial descent on a linear model of the model: expensive, quick, robust by experience but not by proof.
+    """Adversarial descent on a linear model of the model: costly advice, quick, robust by experience but not by proof.
 
         minimise over x'    max over ||change|| <= delta_max of  log(1 + exp(-m(x' + change)))  +  lambda * distance
 
@@ -27,20 +27,20 @@ class ROAR(Generator):
 
     with 2^(1/q) delta_max between two classes that have a row each. A network is replaced by its tangent at x', which
     has its margin and slope there: the original fits a linear model to samples around x once, and stays with it when x'
-    has moved on. What the change of a tangent says about the change of a network is a matter of experience; `explain`
-    certifies the answers under Δ as always, and `Closest` and `RNCE` have the proof.
+    has moved on. That a changed tangent resembles a changed network is experience, not proof; `explain`
+    certifies the points under Δ as always. `Closest` and `RNCE` find proven points.
 
     Parameters
     ----------
     delta_max
-        How far each coefficient may move. It is the method's own: Δ is what the answers are certified under.
+        How far each coefficient may move. It is the method's own; the points are certified under Δ.
     cost_weight
-        lambda, the price of a unit of the weighted l1 distance in the model's variables. It is lowered for people who
-        do not reach a worst margin of 0 with it. The less it is the further the answers lie beyond the boundary.
+        lambda, the weight of the weighted l1 distance in the model's variables. It is lowered for people who do not
+        reach a worst margin of 0. A smaller lambda gives points further beyond the boundary.
     norm
-        Of the change.
+        The norm of the change.
     raise_by
-        How much more delta_max a round of `Robust` asks for; later rounds ask for more at a time.
+        The delta_max that a round of `Robust` adds; later rounds add more.
 
     Examples
     --------

@@ -17,11 +17,11 @@ _FINEST = 1.0 / 16.0
 
 @dataclass(frozen=True)
 class Robust(Generator):
-    """The base's own answer if it is Δ-robust, else its answers to ever harder demands.
+    """The base's own point if it is Δ-robust, else its points for ever harder demands.
 
-    Round 1 tests the base's own, cheapest answer; each further round asks ``base.harder(round - 1)``, for the rows that
-    are not robust yet, and where that is more than can be had, something in between. When no round passes, the last
-    counterfactual found comes back, as in the paper, with its honest verdict and a reason.
+    Round 1 tests the base's own, cheapest point; each further round asks ``base.harder(round - 1)`` for the rows that
+    are not robust yet, or a smaller step if that finds no point. If no round passes, the last counterfactual is
+    returned, as in the paper, with its verdict and a reason.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Robust(Generator):
         self.base.harder(1)
 
     def propose(self, task: Task) -> Proposals:
-        """For each row the first of the base's answers that is Δ-robust, or its last answer and a reason."""
+        """For each row the first of the base's points that is Δ-robust, or its last point and a reason."""
         if task.changes is None:
             raise InvalidInputError(
                 "changes: expected PlausibleChanges(delta) for Robust to test against, got None"
@@ -101,9 +101,9 @@ class Robust(Generator):
         return kept
 
     def harder(self, step: float) -> Robust:
-        """So many rounds more."""
+        """The same with `step` more rounds."""
         return replace(self, max_rounds=self.max_rounds + int(step))
 
     def example_table(self) -> object:
-        """The base's."""
+        """The base's table."""
         return self.base.example_table()

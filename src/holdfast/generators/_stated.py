@@ -36,7 +36,7 @@ def recourse_from(
     threshold: Any = None,
     marks: Sequence[Any] | pd.Series | None = None,
 ) -> Recourse:
-    """The `Recourse` that two tables state; costs and verdicts are computed here, whatever a file says about them.
+    """The `Recourse` that two tables state; costs and verdicts are computed here, not taken from a file.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def recourse_from(
 
 
 def answered(factuals: pd.DataFrame, counterfactuals: pd.DataFrame, space: FeatureSpace) -> Bools:
-    """The rows with a value in every column, but for those that the person has not stated and need not state."""
+    """The rows with a value in every column, except values that may be missing and are missing in the factual too."""
     stated = factuals.reindex(columns=list(space.names)).notna().to_numpy()
     unstated = ~stated & [bool(feature.missing) for feature in space.features]
     return np.asarray(

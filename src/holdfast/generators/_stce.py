@@ -1,4 +1,4 @@
-"""`STCE`: become like the nearest person around whom the model is sure and steady."""
+"""`STCE`: the nearest candidate around which the model's probability is high and even."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _RAISE = 0.15
 
 @dataclass(frozen=True)
 class Stability:
-    """How sure and how steady a model is of one class around a point.
+    """The height and evenness of a class's probability around a point.
 
     With m the probability of the class and x_i = x + noise_i, the mean over i of m(x_i) - gamma |m(x_i) - m(x)|.
 
     Parameters
     ----------
     noise
-        What is added to a point to get its neighbours, (k, d); the same for every point.
+        The differences between a point and its neighbours, (k, d); the same for every point.
     """
 
     classifier: Classifier
@@ -56,7 +56,7 @@ class Stability:
         return 1.0 - min(self.gamma, 1.0) * (1.0 - own)
 
     def reaches(self, points: Floats, tau: float) -> Bools:
-        """Which points have at least this stability; the hopeless are found out by a part of their neighbours."""
+        """Which points have at least this stability; a part of the neighbours rules out most of the others."""
         k = len(self.noise)
         enough = np.zeros(len(points), dtype=bool)
         hopeful = np.flatnonzero(self.at_most(points) >= tau)
@@ -120,23 +120,23 @@ class Stability:
 
 @dataclass(frozen=True, eq=False)
 class STCE(FromTable):
-    """The nearest candidate that is stable: the model is sure of the class around it, and about equally sure.
+    """The nearest candidate that is stable: around it, the probability of the class is high and even.
 
     The stability of a point is the mean over Gaussian neighbours of the probability of the target class, less gamma
     times how far that probability is from the point's own. Candidates are met in order of distance, as with `NNCE`, and
-    it is the point that comes out of the person's constraints that has to be stable. The promise is a likely one,
-    about models that differ as retrained models do; it is not about Δ, and `RNCE` is the one that proves.
+    the point under the person's constraints has to be stable. The paper's promise is a likely one, about models that
+    differ as retrained models do. It is not about Δ; `RNCE` gives a proof.
 
     Parameters
     ----------
     candidates
         As for `NNCE`.
     k
-        How many neighbours.
+        The number of neighbours.
     sigma
         Their standard deviation in each of the model's variables.
     gamma
-        What a deviation counts.
+        The weight of a deviation.
     tau
         The least stability, below 1.
 
@@ -200,7 +200,7 @@ def stable_until_first(
     points: Floats,
     begin: Ints,
 ) -> Bools:
-    """Which points are stable, for each person at least up to the first: what comes after it is not asked."""
+    """Which points are stable, for each person at least up to the first; later points are not tested."""
     stable = np.zeros(fine.size, dtype=bool)
     hopeful = fine.copy()
     hopeful[fine] = stability.at_most(points[fine]) >= tau

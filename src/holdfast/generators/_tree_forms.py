@@ -1,10 +1,10 @@
-"""What it takes to be accepted by trees, as sums over trees: linear in what their leaves add.
+"""The conditions under which trees accept a row, as sums over trees: linear in the values of their leaves.
 
     boosted trees    sum_target - sum_rival >= demand
     shares           share_target >= e^demand share_rival,  as log-odds say
 
-A row that is accepted, as the library computes it, fulfils all of them up to `slack`; the reverse is left to whoever
-judges.
+A row that is accepted, as the library computes it, fulfils all of them up to `slack`; the judge tests the
+reverse.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who has to accept a row where the model is an ensemble of trees: it knows how to search for the cheapest one."""
+"""The trees that have to accept a row, with a search for the cheapest row that they accept."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Worst:
 
 @dataclass
 class TreeJudge(Searcher):
-    """Trees, and what may become of them."""
+    """Trees, and the set of their plausible changes."""
 
     ensemble: TreeEnsemble
     target: int
@@ -280,7 +280,7 @@ def trees_under(decider: ClosedForm, target: int) -> TreesUnder | None:
 
 @dataclass
 class TreesToday(TreeJudge):
-    """Today's trees alone, which have to be sure by so much, in logits."""
+    """Today's trees alone, with a margin of at least `demand` in logits."""
 
     who = "today's model"
 

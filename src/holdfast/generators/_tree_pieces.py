@@ -1,4 +1,4 @@
-"""The worst that trees can become, cut into boxes: on each the worst leaf is the same.
+"""The worst case of trees, cut into boxes: on each the worst leaf is the same.
 
 A question that sends a value both ways leaves two subtrees to be followed at once, of which the worse leaf counts.
 Where that would make too many boxes, one that is left open is worth what the least of its subtrees is worth at most: a

@@ -1,12 +1,12 @@
-"""The cheapest choice of one cell in every column that an ensemble of trees accepts: branch and bound, no solver.
+"""The cheapest choice of one cell in every column that an ensemble of trees accepts: branch and bound without a solver.
 
     cells     trees are constant on them, and what a choice costs is a sum over columns
     box       cells from low to high in every column; the best leaf that it meets bounds each tree
     ball      leaves that cost more than the best answer do not count, and columns shrink to what is left
     prices    a price on every column, shared out among the trees, bounds all trees together
 
-Bounds hold for what the library computes: what rounding may have done is in `Rival.offset`. Whoever judges has the last
-word on every answer, and a choice of which nobody can say whether it is accepted stays open: the gap is true.
+Bounds hold for what the library computes: what rounding may have done is in `Rival.offset`. The judge has the last
+word on every choice, and an undecided choice stays open: the gap is true.
 """
 
 from __future__ import annotations

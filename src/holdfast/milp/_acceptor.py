@@ -1,4 +1,4 @@
-"""What must accept a point, as layers over its variables: one network, or Δ's interval bound.
+"""Acceptors of a point as layers over its variables: one network, or Δ's interval bound.
 
     v_1 = f_1(W_1 (x, x⁻) + b_1),   v_i = f_i(W_i v_{i-1} + b_i),   rows . v_L + offsets >= 0,   f_i ReLU or identity
 
@@ -37,7 +37,7 @@ class Acceptor:
 
     @classmethod
     def of(cls, network: Network, target: int, demand: float = 0.0) -> Acceptor:
-        """One concrete network and the class it has to give, with so much margin."""
+        """One concrete network, its class, and the margin that it has to give."""
         margins = margins_for(network, target)
         relus = [activation == "relu" for activation in network.activations]
         return cls(
@@ -104,10 +104,10 @@ class Acceptor:
     def ranges(self, domain: Domain) -> tuple[list[Floats], Floats, Floats]:
         """Sound ranges (2, H) of the preactivations, layer by layer: each end by a backward walk to the variables.
 
-        No number on the way exceeds a few times `size`, what the same layers give with every sign positive, and each
-        is the result of so many roundings at the most. So the ranges, widened by as much, hold in exact arithmetic.
-        The margins' size comes second; third, how much more margin than there is may be found by a forward pass in
-        floats, and by parameters that were rounded.
+        `size` is the result of the same layers with every sign positive. Every number on the way is at most a few
+        times `size` and has a bounded number of roundings. So the widened ranges are true in exact arithmetic.
+        Returns the ranges, the margins' size, and the margin that a forward pass in floats and rounded parameters may
+        overstate.
         """
         ranges: list[Floats] = []
         size = np.maximum(np.abs(domain.lower), np.abs(domain.upper))
@@ -158,5 +158,5 @@ def _least(network: Network, changes: PlausibleChanges, signs: Floats) -> Floats
 
 
 def _rounding(terms: int, size: Floats) -> Floats:
-    """An allowance for so many roundings of numbers of this size, and for those too small to be rounded relatively."""
+    """An allowance for this number of roundings at this size, also of numbers too small to be rounded relatively."""
     return 16 * (terms + 8) * _EPSILON * size + 1e-290

@@ -1,7 +1,7 @@
-"""Where one person's variables can go: their own value, or wherever a change may lead.
+"""The domain of one person's variables: their own value, and every value that a change can lead to.
 
     { own }  ∪  [low, high] ∩ grid          for each variable
-    sum_i weight_i |x_i - own_i| <= radius  for all of them together, once some answer at that cost is known
+    sum_i weight_i |x_i - own_i| <= radius  for all of them together, once advice at that cost is known
 
 The least and the greatest value of a linear function over box and ball is a fractional knapsack, in closed form.
 """
@@ -24,7 +24,7 @@ from holdfast.features._scaling import Scaling
 
 # A solver's value this many steps off the grid still counts as on it.
 _ON_GRID = 1e-6
-# A radius is widened by this much, so that rounding never cuts off the very answer that it comes from.
+# A radius is widened by this much, so that rounding never cuts off the point that it comes from.
 _SLACK = 1e-9
 # Where a variable with countable values can be: on a grid in the column's units, with the way from there, or listed.
 Places = tuple[Grid, Scaling] | Floats
@@ -46,7 +46,7 @@ class Domain:
         The grid of a variable with a step, in the column's units, and the way from there to the variable; or the values
         of a variable whose step is infinite, one by one.
     weights
-        What a change of one unit costs.
+        The cost of a change of one unit.
     groups, partial_groups
         One-hot variables: exactly one, or at most one, of each group is 1.
     features
@@ -86,8 +86,8 @@ class Domain:
             gone = bool(np.isnan(own[0]))
             if gone and feature.fills and (feature.flags or feature.listed):
                 raise InvalidInputError(
-                    f"column {feature.name!r}: expected one that stays missing or is known, for a method that solves "
-                    "programs, got one that may be filled in; RNCE and NNCE take it"
+                    f"column {feature.name!r}: this method cannot fill in a missing value; take RNCE or NNCE, or leave "
+                    "the column out of fillable="
                 )
             if feature.listed and not gone:
                 possible = possible_codes(feature, own)[0]

@@ -21,16 +21,16 @@ _IN_HULL = 1e-9
 
 @dataclass(frozen=True)
 class PointLimits:
-    """What is asked of a point beyond the domain.
+    """Demands on a point beyond the domain.
 
     Attributes
     ----------
     max_changed
-        How many columns may change, or None.
+        The largest number of columns that may change, or None.
     hull
-        Points (k, d) whose convex hull the answer has to lie in, or None.
+        Points (k, d) whose convex hull has to contain the new point, or None.
     last
-        No limit, but the answer to a softer demand, which lies on the way; or None.
+        The point found for a weaker demand, where the search starts; or None.
     """
 
     max_changed: int | None = None
@@ -69,7 +69,7 @@ def add_person(builder: ProgramBuilder, domain: Domain, limits: PointLimits) -> 
 
 
 def _count_changes(builder: ProgramBuilder, domain: Domain, most: int) -> None:
-    """At most so many columns differ from the own values."""
+    """At most `most` columns differ from the own values."""
     switches = []
     for variables in domain.features:
         free = variables[domain.lower[variables] < domain.upper[variables]]

@@ -36,10 +36,10 @@ class _Written:
 
 
 class RecourseProgram:
-    """The program: `relaxation` without the binaries, and where to find things in it.
+    """The program: `relaxation` without the binaries, and the places of its parts.
 
-    Every point of the domain that the acceptors accept, in exact arithmetic or in a forward pass, satisfies it; with a
-    `demand`, only those that they accept by so much, relatively.
+    Every point of the domain that the acceptors accept, in exact arithmetic or in a forward pass, satisfies it. With a
+    `demand`, only points with that relative margin satisfy it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class RecourseProgram:
         return np.abs(point - self.domain.own) > NEARLY * (self.domain.upper - self.domain.lower)
 
     def push(self, point: Floats, extra: float) -> Floats | None:
-        """The cheapest point with the same steps and active neurons and, relatively, so much more margin."""
+        """The cheapest point with the same steps and active neurons and, relatively, this much more margin."""
         lower = self.program.lower.copy()
         upper = self.program.upper.copy()
         asked = self.program.row_lower.copy()

@@ -1,6 +1,6 @@
 """A linear program that HiGHS keeps warm while the ranges of its variables change, with bounds that we check ourselves.
 
-For any multipliers y of the rows, whoever names them,
+For any multipliers y of the rows, from any source,
 
     cost . x  =  y . A x + (cost - A' y) . x  >=  y . bounds of the rows + least (cost - A' y) . x in the box
 

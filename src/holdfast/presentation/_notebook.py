@@ -1,7 +1,7 @@
 """How results show themselves in a notebook: a headline, a few facts, and the first rows of a table.
 
 Plain HTML: no script, nothing from elsewhere, and no colour of its own, so that it reads on light and on dark pages.
-Whatever a caller's table brings along is text, and is escaped.
+Every cell of a caller's table is text, and is escaped.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _PAGE = """\
 
 @html.register(Shown)
 def show(result: Shown) -> str:
-    """Whatever is wrong with a result, looking at it must not be what fails."""
+    """A summary of the result; of a faulty result too, so that a notebook shows the fault."""
     try:
         return page(result.overview())
     except Exception as error:
@@ -123,7 +123,7 @@ def _lines(value: Any) -> list[str]:
 
 
 def _side(dtype: Any) -> str:
-    """Numbers stand right, all else left."""
+    """Numbers are aligned right, all else left."""
     return (
         "right"
         if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)

@@ -5,9 +5,9 @@ Of each promise the chain has a *commitment*, the SHA-256 of a random salt and o
     commitment = SHA-256(salt, class, verdict, radius, x' as the model read it, key, x, x', date, terms)
     hash       = SHA-256(hash of the page before, number, first, size, terms, note, commitments)
 
-So the chain holds without the promises themselves, and says nothing of them to whoever does not have the salt. An
-erasure overwrites everything else that a page says of a promise, the salt too, and is a page of its own, without
-promises, whose note says which promises are gone.
+So the chain holds without the promises themselves, and says nothing of them without the salt. An erasure overwrites
+everything else that a page says of a promise, the salt too, and is a page of its own, without promises, whose note
+names the erased promises.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TEXTS = ("keys", "counterfactuals", "factuals")
 
 
 class Columns(NamedTuple):
-    """What promises say, column by column; keys and rows are lines of JSON, classes and verdicts their places."""
+    """The contents of promises by column; keys and rows are lines of JSON, classes and verdicts their places."""
 
     keys: Values
     targets: Values
@@ -57,7 +57,7 @@ class Columns(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A row of the file; what is long comes last, so that the rest is read without it.
+    """A row of the file; long values come last, so that the rest is read without them.
 
     `reach` has the largest |value| of each of the model's variables over the page's points.
     """
@@ -101,7 +101,7 @@ class Page(NamedTuple):
 
     @classmethod
     def erasure(cls, numbers: Sequence[int], who: str, date: str, why: str) -> Page:
-        """The entry that says which promises were erased, when, and why, and by which hash their person is known."""
+        """The entry that names the erased promises, the date, the reason, and the hash of their person."""
         note = encode_json({"erased": list(numbers), "who": who, "date": date, "why": why})
         return cls(0, 0, 0, "", note)
 
@@ -116,7 +116,7 @@ class Page(NamedTuple):
         return self._checked(as_objects(getattr(self, column).split("\n")), column)
 
     def values(self, column: str, kind: str, width: int | None = None) -> Values:
-        """The numbers of a column, one for each promise, or a row of so many."""
+        """The numbers of a column, one for each promise, or a row of `width` numbers."""
         try:
             each = np.dtype(kind if width is None else (kind, (width,)))
             return self._checked(np.frombuffer(getattr(self, column), dtype=each), column)
@@ -133,14 +133,14 @@ class Page(NamedTuple):
         return values
 
     def columns(self, width: int) -> Columns:
-        """Everything that the page says of its promises, whose points have so many variables."""
+        """All that the page says of its promises, whose points have `width` variables."""
         points = {"points": width}
         numbers = {name: self.values(name, _NUMBERS[name], points.get(name)) for name in _NUMBERS}
         return Columns(**numbers, **{name: self.lines(name) for name in _TEXTS})
 
     @property
     def numbers(self) -> Ints:
-        """Where each promise stands in the ledger."""
+        """The place of each promise in the ledger."""
         return np.arange(self.first, self.first + self.size, dtype=np.int64)
 
     def commit(self) -> bytes:
@@ -167,9 +167,9 @@ class Page(NamedTuple):
         )
 
     def blanked(self, places: Ints) -> Page:
-        """The page without what it says of some promises, its `reach` as the others have it.
+        """The page without the contents of some promises, its `reach` as the others have it.
 
-        Nothing changes its length: SQLite then writes over what was there and leaves no copy of it.
+        No length changes: SQLite then overwrites the old contents and leaves no copy of them.
         """
 
         def blank(text: str) -> str:
@@ -202,7 +202,7 @@ def _reach(points: Floats) -> bytes:
 
 
 def plain_rows(space: FeatureSpace, numbers: Floats) -> list[tuple[Any, ...]]:
-    """Each row's raw values as JSON has them, from the numbers that stand for them; None for what is missing.
+    """Each row's raw values as JSON has them, from their numbers; None for missing values.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def restored_rows(
 
 
 def as_objects(values: Sequence[Any]) -> Values:
-    """One object for each value, whatever it is."""
+    """An array of these objects, as they are."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

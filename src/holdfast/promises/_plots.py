@@ -1,4 +1,4 @@
-"""Pictures of promises: which a new model keeps, and how long they last. They read in black and white."""
+"""Pictures of promises: kept or broken by a new model, and how long they last. They read in black and white."""
 
 from __future__ import annotations
 
@@ -90,4 +90,4 @@ def draw_expiry(expiry: Expiry, ax: Axes | None) -> Axes:
         legend_below(ax, 1)
     ax.set_xlim(0, horizon + 0.5)
     ax.locator_params(axis="x", integer=True)
-    return headline(ax, f"How many promises last, with {100 * expiry.confidence:.4g}%")
+    return headline(ax, f"Promises that last, with confidence {100 * expiry.confidence:.4g}%")

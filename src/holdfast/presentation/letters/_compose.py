@@ -1,15 +1,14 @@
 """From a row of a `Recourse` to what its letter says.
 
-Every number that a person is told to reach is read back from its text and encoded again: it has to be, bit for bit, the
-point that was certified. What cannot be stood behind is refused, by the person's key.
+Every number in the advice is read back from its text and encoded again: it has to be, bit for bit, the certified point.
+Otherwise the letter is refused, with the person's key.
 """
 
 from __future__ import annotations
 
 import datetime
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -25,9 +24,8 @@ from holdfast.changes import Chance, Changes, PlausibleChanges, TreeChanges
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.features import Feature, FeatureSpace, Kind
 from holdfast.features._codec import differs
-from holdfast.features._describe import PERCENT
 from holdfast.generators import ReasonKind, Recourse
-from holdfast.generators._reasons import Against
+from holdfast.generators._reasons import ADVICE, Against
 from holdfast.generators._recourse import check_recourse, sentence_list
 from holdfast.generators._regions import regions_of
 from holdfast.presentation.letters._contents import (
@@ -45,24 +43,22 @@ from holdfast.presentation.letters._contents import (
     Time,
 )
 from holdfast.presentation.letters._language import Language
+from holdfast.presentation.letters._wording import Wording, on_one_line
 from holdfast.promises import Expiry, NoCertificateError, certificate
 from holdfast.promises._ledger_record import read_keys
 from holdfast.verify import Verdict
 
-# Control characters and those that turn the order of reading around.
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_SIGNS = re.compile(r"[(),.;:/\[\]_-]")
 # More than four reasons are of little help to anyone.
 _MOST_REASONS = 4
 
 
 # Between which numbers every row is accepted, by column.
-Box = Mapping[str, tuple[float, float]]
+Box = Mapping[str, tuple[Any, Any]]
 _WHY_NONE = {ReasonKind.FIXED: "fixed", ReasonKind.IMPOSSIBLE: "proven"}
 
 
 class LetterOptions(TypedDict, total=False):
-    """What can be said to `write_letter`, which explains it, and to `letters`."""
+    """The options of `letters` and of `write_letter`, which explains them."""
 
     sender: str | None
     subject: str | None
@@ -81,21 +77,21 @@ class Batch:
     Attributes
     ----------
     date, until
-        When the letters are written, and until when the sender commits to what is guaranteed; None: no such date.
+        The date of the letters, and the date until which the sender commits to promises; None: no such date.
     expiry
-        How long each promise lasts, one for each row of the recourse; None: nothing is said.
+        How long each promise lasts, one for each row of the recourse; None: not stated.
     certified
-        Whether each guarantee is to have a certificate, whose id is quoted.
+        Whether each promise gets a certificate, whose id is quoted.
     after
-        The people as they are told to become, a number for each column; without an answer as they are.
+        The people after the advice, a number for each column; without advice as they are.
     accepted
-        Who has the class already, so that there is no refusal to write about.
+        Who has the class already, so that there is no rejection to write about.
     broken
         The constraints that each piece of advice breaks.
     against
         What counts against each person, the weightiest first.
     boxes
-        For each guarantee that is of more than the row itself, between which values every row is accepted.
+        For each promise that covers more than the row itself, the ranges within which every row is accepted.
     """
 
     recourse: Recourse
@@ -142,7 +138,7 @@ class Batch:
             raise InvalidInputError("until: expected a date or an expiry, got both")
         if not isinstance(expiry, Expiry | None):
             raise InvalidInputError(
-                f"expiry: expected what promise_expiry returned, got {expiry!r}"
+                f"expiry: expected the result of promise_expiry, got {type(expiry).__name__}"
             )
         if expiry is not None and len(expiry.radius) != n:
             raise InvalidInputError(
@@ -159,6 +155,7 @@ class Batch:
             if sender is None
             else [one_line(line, "sender") for line in str(sender).splitlines() if line]
         )
+        _Words(space, spoken).warn_of_gaps()
         own = recourse.people.take(chosen)
         after = own.numbers.copy()
         answered = np.flatnonzero(recourse.found[chosen])
@@ -206,19 +203,21 @@ def one_line(value: Any, argument: str) -> str:
 
 
 def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
-    """What the person at this place of a batch is told."""
+    """The content of the letter to the person at this place of a batch."""
     recourse = batch.recourse
     row = int(batch.rows[place])
     space = recourse.space
     if batch.accepted[place]:
         raise InvalidInputError(
-            f"{key}: expected someone who was refused, got one with {_class(recourse, row)} already"
+            f"{key}: the person has {_class(recourse, row)} already, so there is no rejection "
+            "to write about; leave out the row"
         )
     found = bool(recourse.found[row])
     verdict = recourse.verdict[row]
     outcome = _outcome(recourse, row)
     changes: tuple[Change, ...] = ()
     unchanged: tuple[Detail, ...] = ()
+    may_vary: tuple[Detail, ...] = ()
     unlisted = 0
     language = batch.language
     words = _Words(space, language)
@@ -229,17 +228,19 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         shares = _shares(space, recourse.people.points[row], recourse.points[row])
         moved = differs(before, after)
         order = [i for i in np.argsort(-shares, kind="stable").tolist() if moved[i]]
-        box = batch.boxes.get(row, {})
-        changes = tuple(words.change(i, before[i], after[i], shares[i], box) for i in order)
-        shown = [
-            i
-            for i in np.flatnonzero(~moved).tolist()
-            if space.features[i].name not in space.protected
-        ]
-        unchanged = tuple(words.detail(i, before[i]) for i in shown)
-        unlisted = int((~moved).sum()) - len(shown)
+        box = batch.boxes.get(row)
+        changes = tuple(words.change(i, before[i], after[i], shares[i], box or {}) for i in order)
+        for i in np.flatnonzero(~moved).tolist():
+            detail = words.staying(i, before[i], box)
+            # A protected attribute is never named. It must stay, unless it may be anything.
+            if space.features[i].name in space.protected:
+                unlisted += not detail.anything
+            elif detail.within:
+                may_vary += (detail,)
+            else:
+                unchanged += (detail,)
         _read_back(recourse.points[row], key, changes, before, words)
-    reasons, derived = _reasons(words, batch.against[place], changes)
+    reasons, derived = _reasons(words, batch.against[place], changes, found)
     return LetterContents(
         language=language.code,
         date=language.day(batch.date),
@@ -258,6 +259,7 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
         changes=changes,
         unchanged=unchanged,
         unlisted=unlisted,
+        may_vary=may_vary,
         limits=None if recourse.changes is None else _limits(recourse.changes, words),
         time=_time(batch, row) if outcome == GUARANTEED else Time(),
         why_none="" if found else _WHY_NONE.get(recourse.reason[row].kind, "not_found"),
@@ -285,7 +287,7 @@ def _class(recourse: Recourse, row: int) -> str:
 def _refuse_bad_advice(
     space: FeatureSpace, key: str, before: Floats, after: Floats, broken: list[str]
 ) -> None:
-    """Advice that nobody may be given: against the constraints, about a protected attribute, or none at all."""
+    """Refuse advice that breaks a constraint, changes a protected attribute, or changes nothing."""
     if broken:
         raise InvalidInputError(
             f"{key}: expected advice within the constraints, got: {sentence_list(broken)}"
@@ -318,7 +320,7 @@ def _read_back(
             numbers[i] = words.language.read(change.after)
     if not np.array_equal(words.space.encode_numbers(numbers[None])[0], point):
         raise HoldfastError(
-            f"{key}: expected the letter to say what was certified, got {[c.after for c in changes]}"
+            f"{key}: the values in the letter, {[c.after for c in changes]}, differ from the certified point"
         )
 
 
@@ -343,21 +345,18 @@ def _boxes(recourse: Recourse, rows: Sequence[int]) -> Mapping[int, Box]:
     except InvalidInputError:
         # Preprocessing through which no box can be read: the row itself is guaranteed, and no more.
         return {}
-    boxes: dict[int, dict[str, tuple[float, float]]] = {}
+    boxes: dict[int, dict[str, tuple[Any, Any]]] = {}
     for row, column, _, *ends in regions.to_numpy().tolist():
         boxes.setdefault(row, {})[str(column)] = (ends[0], ends[1])
     return boxes
 
 
 @dataclass(frozen=True)
-class _Words:
-    """Columns, values and changes as people say them."""
-
-    space: FeatureSpace
-    language: Language
+class _Words(Wording):
+    """Changes, and details that stay, as people say them."""
 
     def change(self, i: int, old: float, new: float, share: float, box: Box) -> Change:
-        """What to do with a column, and between which ends where the proof is of more than one value."""
+        """What to do with a column, and between which ends if the proof covers more than one value."""
         feature = self.space.features[i]
         known = self.detail(i, old)
         ordered = feature.kind not in (Kind.CATEGORICAL, Kind.BINARY)
@@ -374,90 +373,90 @@ class _Words:
             **self._ends(feature, old, new, box),
         )
 
+    def staying(self, i: int, own: float, box: Box | None) -> Detail:
+        """A column that the advice leaves alone, and how far it may change meanwhile: nowhere without a box."""
+        feature = self.space.features[i]
+        known = self.detail(i, own)
+        if box is None or math.isnan(own):
+            return known
+        ends = box.get(str(feature.name))
+        if ends is None:
+            # No tree reads the column, so no version of the trees in the proof does.
+            return replace(known, anything=True)
+        if any(isinstance(end, str | bool) for end in ends):
+            return known
+        low, high = _open(ends)
+        if feature.labelled:
+            last = len(feature.categories) - 1
+            low, high = math.ceil(max(0.0, low)), math.floor(min(high, last))
+            if not low <= own <= high or low == high:
+                return known
+            if (low, high) == (0, last):
+                return replace(known, anything=True)
+            ends = (self.value(feature, low), self.value(feature, high))
+            return replace(known, at_least=ends[0], at_most=ends[1])
+        if math.isinf(low) and math.isinf(high):
+            return replace(known, anything=True)
+        if max(low, min(feature.lower, own)) == min(high, max(feature.upper, own)):
+            # "Up to 0" of what is never below 0 is no room.
+            return known
+        said = self._written(feature, low, high, own, stays=True)
+        return replace(known, at_least=said.get("at_least", ""), at_most=said.get("at_most", ""))
+
     def _ends(self, feature: Feature, old: float, new: float, box: Box) -> dict[str, str]:
-        """The ends of the box, as they are written, where it holds more than the value."""
+        """The ends of the box, as they are written, if it holds more than the value."""
         if feature.labelled or str(feature.name) not in box:
             return {}
-        low, high = box[str(feature.name)]
-        low = -math.inf if math.isnan(low) else low
-        high = math.inf if math.isnan(high) else high
+        low, high = _open(box[str(feature.name)])
         if low <= old <= high:
             # Nobody is told to raise something to less than it is.
             low, high = (new, high) if new > old else (low, new)
-        if low == high or not low <= new <= high:
+        return self._written(feature, low, high, new)
+
+    def _written(
+        self, feature: Feature, low: float, high: float, value: float, *, stays: bool = False
+    ) -> dict[str, str]:
+        """The ends in words, never further out than they are; empty if they hold the value alone.
+
+        A value that `stays` is inside the ends as they are written.
+        """
+        if low == high or not low <= value <= high:
             return {}
         if feature.grid is None:
             # Inside the box, so that what is asked for is a number that people write.
             within = short(low, up=True), short(high, up=False)
-            low, high = within if within[0] <= within[1] else (low, high)
+            fine = within[0] <= value <= within[1] if stays else within[0] <= within[1]
+            low, high = within if fine else (low, high)
         ends = {"at_least": low, "at_most": high}
         said = {name: self.value(feature, end) for name, end in ends.items() if math.isfinite(end)}
         exact = all(self.language.read(text) == ends[name] for name, text in said.items())
         return said if exact else {}
 
-    def detail(self, i: int, number: float) -> Detail:
-        """A column by what people call it, with its unit where neither the label nor a percent sign says it."""
-        feature = self.space.features[i]
-        label = self.label(feature)
-        unit = on_one_line(self.space.notes.word(feature.name, feature.unit, self.language.code))
-        # As a word of its own: the k of 5 k is not said by "bank".
-        said = (
-            feature.labelled
-            or feature.unit in PERCENT
-            or f" {unit} ".lower() in f" {_SIGNS.sub(' ', label)} ".lower()
-        )
-        value = self.value(feature, number, self.language.short)
-        return Detail(str(feature.name), label, "" if said else unit, value)
 
-    def label(self, feature: Feature) -> str:
-        """What people call a column."""
-        given = self.space.label(feature.name, self.language.code)
-        return on_one_line(given.replace("_", " ") if given == str(feature.name) else given)
-
-    def value(
-        self, feature: Feature, number: float, write: Callable[..., str] | None = None
-    ) -> str:
-        """A label, or a number with every digit unless it is written otherwise."""
-        words = self.language.words
-        if math.isnan(number):
-            return str(words.missing())
-        if feature.labelled:
-            label = feature.categories[int(number)]
-            word = self.space.notes.word(feature.name, label, self.language.code)
-            unsaid = isinstance(label, bool) and word == str(label)
-            own = words.yes if label else words.no
-            return str(own()) if unsaid else on_one_line(word)
-        return (write or self.language.number)(float(number), percent=feature.unit in PERCENT)
-
-
-def on_one_line(text: str) -> str:
-    """A text of the caller's table that cannot pass for another line of the letter, or be read in another order."""
-    return " ".join(_UNSEEN.sub("", " ".join(text.split())).split())
+def _open(ends: tuple[float, float]) -> tuple[float, float]:
+    """The ends of a range of numbers, infinite where nan says that there is none."""
+    low, high = map(float, ends)
+    return -math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high
 
 
 def _reasons(
-    words: _Words, counted: Sequence[Against], changes: Sequence[Change]
+    words: _Words, counted: Sequence[Against], changes: Sequence[Change], found: bool
 ) -> tuple[tuple[MainReason, ...], str]:
-    """What counts against the person, those of one code together, largest first, and where that is known from.
-
-    Where nothing counts by itself that the person can change, the columns that the advice changes have to do.
-    """
-    space = words.space
-    weights = {one.feature.name: one.margin for one in counted}
-    derived = "usual" if counted and counted[0].within_reach else "advice" if changes else "beyond"
-    if derived == "advice":
-        told = {change.name: change.share for change in changes}
-        weights = {name: told[str(name)] for name in space.names if str(name) in told}
-    shares: dict[tuple[str, str], float] = {}
-    for name, weight in weights.items():
-        given = space.reason(name, words.language.code)
-        said = ("", words.label(space[name])) if given is None else (given.code, given.text)
-        shares[said] = shares.get(said, 0.0) + weight / sum(weights.values())
-    ordered = sorted(shares.items(), key=lambda entry: -entry[1])
-    reasons = tuple(
-        MainReason(code, text, share) for (code, text), share in ordered[:_MOST_REASONS]
+    """The weightiest reasons, each with what the advice does about it, and how they were found."""
+    told = {change.name for change in changes}
+    whole = sum(one.margin for one in counted)
+    reasons = []
+    for one in counted[:_MOST_REASONS]:
+        name = str(one.feature.name)
+        stays = "" if not found or name in told else "choice" if one.within_reach else "fixed"
+        share = one.margin / whole if whole else 1.0 / len(counted)
+        reasons.append(replace(words.reason(one, share), stays=stays))
+    if not counted:
+        return (), ""
+    first = counted[0]
+    return tuple(reasons), (
+        ADVICE if first.compared == ADVICE else "usual" if first.within_reach else "beyond"
     )
-    return reasons, derived if reasons else ""
 
 
 def _limits(changes: Changes, words: _Words) -> Limits:

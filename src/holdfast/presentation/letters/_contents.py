@@ -1,7 +1,7 @@
-"""What a letter says, as plain values: these are the variables of the templates, in `letter`, and they stay.
+"""The content of a letter as plain values: the variables of the templates, in `letter`.
 
 Texts are plain (not yet HTML) and numbers are written in the letter's language already, so that a template only lays
-them out. `docs/letters.md` lists them for those who write templates.
+them out. `docs/letters.md` lists them for authors of templates.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ NO_ANSWER = "no_answer"
 
 @dataclass(frozen=True)
 class Change:
-    """One thing to change.
+    """A detail to change.
 
     Attributes
     ----------
     name, label, unit
-        The column, what people call it, and its unit ("" where there is none, or where the label or a percent sign
-        says it).
+        The column, the name that people use for it, and its unit ("" if the label or a percent sign says it).
     move
-        "raise", "lower", "change" for categories, or "state" where no value was known.
+        "raise", "lower", "change" for categories, or "state" if no value was known.
     before, after
         The values in words. `after` has every digit: read back, it is the number that was certified.
     value
@@ -34,8 +33,8 @@ class Change:
     share
         Its share of the advice's cost, between 0 and 1.
     at_least, at_most
-        Where the proof is of more than `value`: the ends, or "" where there is none. It holds for all values of all
-        changes between their ends at once. Both "": the value has to be exactly `after`.
+        The ends of a proven range, or "" for an end that is not there. The proof covers all values of all details
+        between their ends at once. Both "": the proof covers `after` only.
     """
 
     name: str
@@ -51,30 +50,78 @@ class Change:
 
     @property
     def within(self) -> bool:
-        """Whether it may be any value between two ends."""
+        """Whether the proof covers a range of values."""
         return bool(self.at_least or self.at_most)
 
 
 @dataclass(frozen=True)
 class Detail:
-    """Something that has to stay as it is; in `Limits`, how far something may move."""
+    """A detail that the advice leaves as it is; in `Limits`, how far something may move.
+
+    Attributes
+    ----------
+    name, label, unit, value
+        The column, its label, its unit, and the person's value in words.
+    at_least, at_most, anything
+        The ends of a proven range, "" for an end that is not there; `anything`: the proof covers every value. All
+        empty: the proof covers `value` only.
+    with_time
+        Whether it changes by itself as time passes.
+    """
 
     name: str
     label: str
     unit: str
     value: str
+    at_least: str = ""
+    at_most: str = ""
+    anything: bool = False
+    with_time: bool = False
+
+    @property
+    def within(self) -> bool:
+        """Whether the proof covers more than `value`."""
+        return bool(self.at_least or self.at_most or self.anything)
 
 
 @dataclass(frozen=True)
 class MainReason:
-    """A reason for the decision: the schema's code and text, or no code and the column's label.
+    """A reason for the decision, in parts; the macro `reason` makes a sentence of them.
 
-    `share` is its share of what all of them weigh.
+    Attributes
+    ----------
+    code, text
+        The column's adverse-action reason; without one "" and the label.
+    share
+        Its share of the weight of all reasons.
+    name, label, unit, value
+        The column, its label, its unit, and the person's value in words.
+    usual
+        The value that it is compared with.
+    side
+        Numbers: "high" or "low"; labels: "word", of an ordered column "level", of yes or no and of codes "entry";
+        "missing" if the person has no value.
+    compared
+        The source of `usual`: "accepted" people, the "middle" of the possible values, or the "advice".
+    within_reach
+        Whether the person can change it.
+    stays
+        "" if the advice changes it or there is no advice; "choice" if the advice leaves it as it is; "fixed" if the
+        person cannot change it.
     """
 
     code: str
     text: str
     share: float
+    name: str = ""
+    label: str = ""
+    unit: str = ""
+    value: str = ""
+    usual: str = ""
+    side: str = "word"
+    compared: str = "accepted"
+    within_reach: bool = True
+    stays: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,16 +162,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class StatedChance:
-    """What was measured of such advice, as counts: how often other models refused it. Never a proof.
+    """A measurement of such advice, as counts: how often other models rejected it. Never a proof.
 
     Attributes
     ----------
     people, models
-        To how many people such advice was tried, and on how many retrained models.
+        The number of people for whom such advice was tried, and of retrained models.
     refused
-        So many in 100 of these people the models refused at most, on average.
+        Of 100 of these people, the models rejected at most this number, on average.
     how
-        How these models were made, as whoever measured it wrote it down, in their language.
+        How these models were made, in the words of the person who measured.
     """
 
     people: str
@@ -135,7 +182,7 @@ class StatedChance:
 
 @dataclass(frozen=True)
 class StatedInside:
-    """How many of the retrainings that were measured stayed within `limits`: at least `within` of `models`."""
+    """At least `within` of the last `models` model updates stayed within `limits`."""
 
     within: str
     models: str
@@ -143,15 +190,15 @@ class StatedInside:
 
 @dataclass(frozen=True)
 class Time:
-    """How long a guarantee lasts: nothing, a date the sender commits to, or a number of retrainings.
+    """The time of a guarantee: nothing, a date that the sender commits to, or a number of retrainings.
 
     Attributes
     ----------
     until
         The date that the sender commits to, or "".
     retrainings, period, confidence, through
-        Kept through so many retrainings (0: nothing is said), one a "day", "week", "month", "quarter" or "year", with
-        this confidence ("95%"), the last of them on this date (or "").
+        The number of retrainings through which it is kept (0: not stated), one a "day", "week", "month", "quarter" or
+        "year", with this confidence ("95%"), the last of them on this date (or "").
     """
 
     until: str = ""
@@ -170,36 +217,40 @@ class LetterContents:
     language
         "en", "de", ...
     date, sender, name, subject
-        When, from whom, to whom and about what, as the caller says; "" where nothing was said.
+        The date, the sender, the person and the subject, as the caller gave them; else "".
     key, certificate
-        What to quote in enquiries: the person's key, and the id of the certificate ("" where there is none).
+        The reference for enquiries: the person's key, and the id of the certificate ("" if there is none).
     target
-        The class that was asked for, as the model calls it.
+        The class that the advice leads to, as the model calls it.
     outcome
-        "guaranteed" only where the advice is proven for every model near today's; "chance" where only the margin may
-        fall by so much, and `odds` say how often such advice lasts; "not_guaranteed" for any other advice; "no_answer".
+        "guaranteed" only if the advice is proven for every model near today's; "chance" if only the margin may fall and
+        `odds` say how often such advice lasts; "not_guaranteed" for other advice; "no_answer".
     verdict
-        "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" where there is no advice, or where nothing was certified.
+        "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" without advice or certification.
     reasons
-        The main reasons, the largest share first: what counts against the person.
+        The main reasons, the weightiest first.
     derived
-        How they were found: "usual", by what the margin would win with what accepted people usually have, of details
-        that the person can change; where none of these counts by itself, "advice", as what the advice changes, and
-        without advice "beyond", as "usual" of details that the person cannot change; "" where there are none.
-    changes, unchanged
-        What to change, the largest share first, and what has to stay.
+        How they were found: "usual", by the margin that a column would win with the usual value of accepted people, of
+        details that the person can change; "beyond", the same of details that the person cannot change, if no other
+        counts alone; "advice", the details that the advice changes, if no detail counts alone; "" without reasons.
+    changes
+        The details to change, the costliest first.
+    unchanged
+        The details that must stay as they are.
+    may_vary
+        The details that may change meanwhile, each within its proven range and all at once.
     unlisted
-        How many protected attributes have to stay as well; they are not named.
+        The number of protected attributes that must stay too; they are not named.
     limits
-        None where nothing was certified.
+        None without certification.
     odds
-        None where nothing was measured, and unless the outcome is "guaranteed" or "chance".
+        None without a measurement, and unless the outcome is "guaranteed" or "chance".
     inside
-        How many retrainings stayed within `limits`, where that was measured and the outcome is "guaranteed"; else None.
+        How many model updates stayed within `limits`, if measured and the outcome is "guaranteed"; else None.
     time
         Empty unless the outcome is "guaranteed".
     why_none
-        Without an answer: "fixed" where nothing can be changed, "proven" where no answer can exist, "not_found".
+        Without advice: "fixed" if no detail can change, "proven" if no advice can exist, "not_found".
     """
 
     language: str
@@ -222,8 +273,14 @@ class LetterContents:
     inside: StatedInside | None = None
     derived: str = ""
     unlisted: int = 0
+    may_vary: tuple[Detail, ...] = ()
 
     @property
     def widened(self) -> bool:
-        """Whether some change may be any value between two ends."""
+        """Whether the proof covers a range of values of some change."""
         return any(change.within for change in self.changes)
+
+    @property
+    def passing(self) -> tuple[Detail, ...]:
+        """The details that must stay as they are, and change by themselves as time passes."""
+        return tuple(detail for detail in self.unchanged if detail.with_time)

@@ -35,18 +35,18 @@ def letters(
     rows: Iterable[int] | None = None,
     **options: Unpack[LetterOptions],
 ) -> pd.DataFrame:
-    """Write a letter to everyone, as a page and as text, and a manifest; all of them, or none.
+    """Write a letter to each person, as a page and as text, and a manifest; all of them, or none.
 
     Parameters
     ----------
     recourse
-        What `explain` returned; or `alternatives`, with a letter for each answer: "A-17", "A-17 (2)".
+        The result of `explain`; or of `alternatives`, with a letter for each row: "A-17", "A-17 (2)".
     folder
-        A new or empty folder. It is filled beside its place and then moved there.
+        A new or empty folder. It is filled under another name next to its place, and then moved.
     keys
-        What people quote in enquiries: a column of the factuals, or one key for each row; the index if not given.
+        The reference for enquiries: a column of the factuals, or one key for each row. Default: the index.
     names
-        Who is written to: a column of the factuals, one name for each row, or a mapping from key to name; a missing
+        The people's names: a column of the factuals, one name for each row, or a mapping from key to name; a missing
         name is left out.
     rows
         Only these rows, counted from 0.
@@ -56,7 +56,7 @@ def letters(
     Returns
     -------
     DataFrame
-        What is in ``manifest.csv``: `key`, `file` (the page), `text_file`, `outcome`, `verdict`, `certificate`,
+        The content of ``manifest.csv``: `key`, `file` (the page), `text_file`, `outcome`, `verdict`, `certificate`,
         `reasons` (the codes of the main reasons, the weightiest first, with a space between). People who have the class
         already get no letter: their `outcome` is "already_accepted".
     """
@@ -79,7 +79,7 @@ def letters(
             (partial / f"{stem}.html").write_text(letter.html, encoding="utf-8", newline="\n")
             (partial / f"{stem}.txt").write_text(letter.text, encoding="utf-8", newline="\n")
             said = letter.contents
-            codes = " ".join(reason.code for reason in said.reasons if reason.code)
+            codes = " ".join(dict.fromkeys(one.code for one in said.reasons if one.code))
             files = (f"{stem}.html", f"{stem}.txt")
             entries.append((key, *files, said.outcome, said.verdict, said.certificate, codes))
         manifest = pd.DataFrame(entries, columns=_COLUMNS)
@@ -166,7 +166,7 @@ def _names(
 
 
 def _name(given: Any) -> str | None:
-    """A name that is missing is none: nobody is called nan."""
+    """A name, or None if it is missing: "nan" is no name."""
     return None if given is None or pd.isna(given) or not str(given).strip() else str(given)
 
 
@@ -187,7 +187,7 @@ def _column(recourse: Recourse, given: str | Sequence[Any], argument: str) -> li
 
 
 def _free_folder(folder: Place) -> tuple[Path, Path]:
-    """Where the letters are to be, and a new folder beside it to fill first."""
+    """Where the letters are to be, and a new folder next to it to fill first."""
     target = given_path(folder, "folder").absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInputError(

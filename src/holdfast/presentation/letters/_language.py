@@ -53,7 +53,7 @@ _EVERY_DIGIT = Context(prec=400)
 class Language:
     """The templates of a language. A file is looked for in the caller's folder, then among ours.
 
-    In each of the two first in the folder of the language, then beside it: ``words.j2`` (every sentence) belongs to a
+    In each of the two first in the folder of the language, then next to it: ``words.j2`` (every sentence) belongs to a
     language, ``letter.html.j2`` and ``letter.txt.j2`` serve for all.
 
     Attributes
@@ -77,7 +77,7 @@ class Language:
 
     @classmethod
     def find(cls, language: str, folder: Place | None = None) -> Language:
-        """The templates of a language, with those in the caller's folder in the place of ours."""
+        """The templates of a language; those in the caller's folder come before ours."""
         if not isinstance(language, str) or not _CODE.fullmatch(language):
             raise InvalidInputError(f"language: expected a code such as 'en', got {language!r}")
         roots = [OURS]
@@ -115,7 +115,7 @@ class Language:
             ) from error
 
     def number(self, value: float, *, percent: bool = False) -> str:
-        """The number with as many digits as it takes to read back the same float64; so many percent."""
+        """The number with as many digits as it takes to read back the same float64; or in percent."""
         # Without the sign of a zero.
         exact = Decimal(repr(float(value) + 0.0))
         with localcontext(_EVERY_DIGIT):

@@ -1,4 +1,4 @@
-"""`Letter` and `write_letter`: what one person is told, as text and as a page."""
+"""`Letter` and `write_letter`: the letter to one person, as text and as a page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Letter:
     text, html
         The letter as plain text, and as one self-contained HTML page.
     contents
-        What it says, as plain values.
+        Its content, as plain values.
     """
 
     key: str
@@ -39,7 +39,7 @@ class Letter:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether the letter guarantees anything: only where the advice is proven for every model near today's."""
+        """Whether the letter has a promise: only if the advice is proven for every model near today's."""
         return self.contents.outcome == "guaranteed"
 
     def __str__(self) -> str:
@@ -59,32 +59,32 @@ def write_letter(
     name: str | None = None,
     **options: Unpack[LetterOptions],
 ) -> Letter:
-    """The letter to the person in a row: what was decided, what to change, what is guaranteed, and until when.
+    """The letter to the person in a row: the decision, its reasons, the changes, the promise, and its time.
 
-    Only advice that is proven for every model near today's is worded as a guarantee. Where only the margin may fall, a
-    chance that was measured is worded as a chance. Values to reach are written with every digit and read back before
-    the letter is handed out. docs/letters.md has examples, and the variables of the templates.
+    Only advice that is proven for every model near today's is worded as a promise. A measured chance is worded as a
+    chance. Values to reach have every digit and are read back before the letter is returned. docs/letters.md has
+    examples, and the variables of the templates.
 
     Parameters
     ----------
     recourse, row
-        What `explain` or `alternatives` returned, and the row, counted from 0.
+        The result of `explain` or `alternatives`, and the row, counted from 0.
     key
-        What the person quotes in enquiries; the row's label in the index if not given.
+        The reference for enquiries. Default: the row's label in the index.
     name, sender, subject
-        Who is written to, who writes (may have several lines), and about what, as it follows "about": "your loan
-        application". In German the object of a sentence, in the accusative: "Ihren Kreditantrag", "Ihre Anfrage".
+        The person's name, the sender (may have several lines), and the subject, as it follows "about": "your loan
+        application". In German in the accusative: "Ihren Kreditantrag", "Ihre Anfrage".
     date
         The date of the letter, today if not given.
     until
-        A date until which the sender commits to what is guaranteed.
+        The date until which the sender commits to the promise.
     expiry
-        In place of a date: what `promise_expiry` says of the promises, one for each row of `recourse`. With neither,
-        no time is claimed; neither is used where nothing is guaranteed.
+        Instead of a date: the result of `promise_expiry`, one promise for each row of `recourse`. Without both, the
+        letter names no time. Only letters with a promise use them.
     language, templates
         "en", "de", or one for which the folder `templates` has the words; see `write_templates`.
     certified
-        Quote the id of the certificate of what is guaranteed, which is made and checked for this.
+        Quote the id of the promise's certificate, which is made and checked for this.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Pictures of recourse: what it asks for, what it costs, and what it withstands. They read in black and white."""
+"""Pictures of recourse: its changes, its cost, and how far its proof reaches. They read in black and white."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from holdfast.presentation.pictures._drawing import (
     DARK,
     INK,
     LIGHT,
+    VERDICTS,
     axes_to_draw_on,
     headline,
     legend_below,
@@ -73,15 +74,17 @@ def draw_recourse(
     radii = _radii(recourse, radius)
     if kind == "cost":
         return draw_cost(recourse, radii, ax, delta)
-    return draw_survival(radii, ax, delta=delta, moved=moved, what="answers", unit=_unit(recourse))
+    return draw_survival(
+        radii, ax, delta=delta, moved=moved, what="pieces of advice", unit=_unit(recourse)
+    )
 
 
 def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
-    """A bar for each column: how many people are told to change it, and beside it by how much."""
+    """A bar for each column: how many people are told to change it, and by how much."""
     drawn = recourse.moves[:most]
     ax = axes_to_draw_on(ax, "a picture of recourse", (7.6, 1.9 + 0.34 * max(len(drawn), 3)))
     answers = int(recourse.found.sum())
-    ax.set_xlabel(f"people told to change it, of {answers:,} with an answer")
+    ax.set_xlabel(f"people told to change it, of {answers:,} with advice")
     if not drawn:
         return nothing_to_draw(ax, "no column is to be changed")
     # A label may be a whole sentence: broken into lines, and cut where even these would leave no room for the bars.
@@ -112,23 +115,23 @@ def draw_changes(recourse: Recourse, ax: Axes | None, most: int) -> Axes:
 
 
 def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) -> Axes:
-    """Each answer's cost against its certified radius, marked by its verdict."""
+    """The cost of each piece of advice against its certified radius, marked by its verdict."""
     unit = _unit(recourse)
     deltas = read_deltas(delta, unit)
     ax = axes_to_draw_on(ax, "a picture of recourse", (6.4, 4.6))
     ax.set(
-        xlabel=f"certified radius: how far {may_change(unit)} before it can fail",
+        xlabel=f"certified radius: how far {may_change(unit)} with the proof",
         ylabel="cost_l1: mean change of the model's variables",
     )
     costs = recourse.cost_l1[recourse.found]
     verdicts = recourse.verdict[recourse.found]
     drawn = np.isfinite(radii) & np.isfinite(costs)
     if not drawn.any():
-        return nothing_to_draw(ax, "no answers to draw")
+        return nothing_to_draw(ax, "no advice to draw")
     for verdict, style in _MARKS.items():
         rows = drawn & np.array([own is verdict for own in verdicts])
         if rows.any():
-            label = f"{verdict.words if verdict else 'answers'}: {int(rows.sum()):,}"
+            label = f"{VERDICTS[verdict] if verdict else 'advice'}: {int(rows.sum()):,}"
             ax.plot(
                 radii[rows], costs[rows], linestyle="none", markersize=5.5, label=label, **style
             )
@@ -138,28 +141,29 @@ def draw_cost(recourse: Recourse, radii: Floats, ax: Axes | None, delta: Any) ->
     if not drawn.all():
         ax.plot([], [], " ", label=f"{int((~drawn).sum()):,} that no change breaks: not drawn")
     ax.set(xlim=(0, None), ylim=(0, None))
-    return headline(legend_below(ax, 3), f"What an answer costs, and how far {may_change(unit)}")
+    return headline(legend_below(ax, 3), f"Cost of the advice, and how far {may_change(unit)}")
 
 
 def _unit(recourse: Recourse) -> str:
-    """What the radii of these answers are: Δ's own unit, and delta without a Δ."""
+    """The unit of the radii of this advice: Δ's own unit, and delta without a Δ."""
     return "delta" if recourse.changes is None else recourse.changes.unit
 
 
 def _radii(recourse: Recourse, radius: Any) -> Floats:
-    """The certified radii of the rows with an answer: the caller's, or computed."""
+    """The certified radii of the rows with advice: the caller's, or computed."""
     rows = recourse.answered
     if radius is not None:
         if isinstance(radius, CertifiedRadius):
             if radius.unit != _unit(recourse):
                 raise InvalidInputError(
-                    f"radius: expected a {_unit(recourse)} for each answer, got a {radius.unit}"
+                    f"radius: expected a {_unit(recourse)} for each piece of advice, got a {radius.unit}"
                 )
             radius = radius.lower
         given = np.asarray(radius, dtype=np.float64)
         if given.shape not in ((len(recourse),), (rows.size,)):
             raise InvalidInputError(
-                f"radius: expected one for each of the {rows.size} answers or {len(recourse)} rows, got {given.shape}"
+                f"radius: expected one for each of the {rows.size} pieces of advice or {len(recourse)} rows, "
+                f"got {given.shape}"
             )
         return given if given.shape == (rows.size,) else given[rows]
     if recourse.radii.unknown and rows.size:

@@ -20,6 +20,7 @@ from holdfast.presentation.pictures._drawing import (
     DOTTED,
     INK,
     LIGHT,
+    VERDICTS,
     axes_to_draw_on,
     headline,
     legend_below,
@@ -63,28 +64,41 @@ def draw_certificates(certificates: Certificates, ax: Axes | None) -> Axes:
         rows = verdicts == verdict
         if rows.any():
             ax.vlines(
-                rank[rows], least[rows], today[rows], linewidth=width, label=verdict.words, **style
+                rank[rows],
+                least[rows],
+                today[rows],
+                linewidth=width,
+                label=VERDICTS[verdict],
+                **style,
             )
     size = min(5.0, max(1.5, 300 / max(len(order), 1)))
-    ax.plot(rank, today, "o", color=DARK, markersize=size, label="today's model")
-    ax.plot(
-        rank, least, "_", color=DARK, markersize=size + 1, label="worst within Δ, proven or found"
-    )
+    ax.plot(rank, today, "o", color=DARK, markersize=size, label="accepted today")
+    ax.plot(rank, least, "_", color=DARK, markersize=size + 1, label="worst case in Δ")
     ax.axhline(50, color=DARK, linewidth=1)
     percent(ax)
+    _zoom(ax, np.concatenate([least, today]))
     some = "" if len(order) == n else f" ({len(order):,} of {n:,}, at even ranks)"
     ax.set(
         xlim=(0.4, len(order) + 0.6),
         xticks=[] if len(order) > 20 else rank,
-        xlabel=f"one line for each point, the most fragile first{some}",
+        xlabel=f"a line for each point, the most fragile first{some}",
         ylabel=_probability_of(certificates),
     )
-    survive = f"{int(certificates.robust.sum()):,} of {n:,} points survive"
-    return headline(legend_below(ax, 4), f"{survive} {certificates.changes.every_model}")
+    proven = f"{int(certificates.robust.sum()):,} of {n:,} points are proven"
+    return headline(legend_below(ax, 4), f"{proven} for {certificates.changes.every_model}")
+
+
+def _zoom(ax: Axes, drawn: Floats) -> None:
+    """Show the heights that are drawn and the 50% between yes and no, with some room, instead of 0% to 100%."""
+    low, high = float(np.min(drawn, initial=50.0)), float(np.max(drawn, initial=50.0))
+    room = max(0.08 * (high - low), 0.5)
+    ax.set_ylim(max(low - room, 0.0), min(high + room, 100.0))
+    if high - low < 8.0:
+        ax.yaxis.set_major_formatter("{x:.1f}%")
 
 
 def worst_margins(certificates: Certificates) -> Floats:
-    """What is known of each point's least margin over Δ: at most this where it breaks, at least this elsewhere."""
+    """Each point's least margin over Δ, as far as known: an upper bound where it breaks, a lower bound elsewhere."""
     broken = certificates.verdict == Verdict.NOT_ROBUST
     return np.where(broken, certificates.margin_upper, certificates.margin_lower)
 
@@ -104,12 +118,12 @@ def draw_survival(
     what: str = "points",
     unit: str = "delta",
 ) -> Axes:
-    """The share of `radii` above every delta, or whatever else their unit is; see `CertifiedRadius.plot`."""
+    """The share of `radii` above every size of Δ, in their unit; see `CertifiedRadius.plot`."""
     deltas = read_deltas(delta, unit)
     distances = _distances(moved, unit)
     ax = axes_to_draw_on(ax, "a survival curve")
     percent(ax)
-    ax.set(xlabel=f"{unit}: how far {may_change(unit)}", ylabel=f"{what} that provably survive")
+    ax.set(xlabel=f"{unit}: how far {may_change(unit)}", ylabel=f"{what}, proven")
     if len(radii) == 0:
         return nothing_to_draw(ax, f"no {what} to draw")
     steps, share = survival(radii)
@@ -154,7 +168,7 @@ def draw_survival(
             label=label,
         )
         legend_below(ax, 1)
-    return headline(ax, f"The further {may_change(unit)}, the fewer survive")
+    return headline(ax, f"The further {may_change(unit)}, the fewer are proven")
 
 
 def survival(radii: Floats) -> Pair:
@@ -171,7 +185,7 @@ def survival(radii: Floats) -> Pair:
 
 
 def read_deltas(delta: Any, unit: str = "delta") -> Floats:
-    """One number, several, a Δ whose size is in this unit, or whatever turns into a number; none for None."""
+    """One number, several, a Δ whose size is in this unit, or any value that float() takes; none for None."""
     if delta is None:
         return np.empty(0)
     if isinstance(delta, Changes):
@@ -190,7 +204,7 @@ def _distances(moved: Any, unit: str) -> Floats:
     measured = callable(getattr(moved, "distances", None))
     if measured and unit != "delta":
         raise InvalidInputError(
-            f"moved: expected numbers beside a {unit}, got distances between parameters"
+            f"moved: expected numbers with a {unit}, got distances between parameters"
         )
     return np.ravel(np.asarray(moved.distances() if measured else moved, dtype=float))
 
@@ -203,6 +217,6 @@ def _probability_of(certificates: Certificates) -> str:
         if labels.size == 1
         else "the promised class"
     )
-    # Nobody knows whether the scores of any other model are log-odds.
+    # It is unknown whether the scores of any other model are log-odds.
     of = f"{'probability' if isinstance(classifier, Network) else 'score, through a sigmoid,'} of {label}"
     return of if classifier.n_outputs == 1 else f"{of}\nagainst its strongest rival"

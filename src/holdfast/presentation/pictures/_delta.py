@@ -1,4 +1,4 @@
-"""How delta was chosen, and how the setting of a risk."""
+"""Pictures of how delta was chosen, and how the setting of a risk."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from holdfast.presentation.pictures._drawing import (
     INK,
     LIGHT,
     axes_to_draw_on,
+    headline,
     legend_below,
+    panel_below,
     percent,
-    tidy,
 )
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ def draw_incremental(
             label=f"{other.name}: {other.shown}",
         )
     ax.set(
-        xlabel="per cent of the new data that retraining sees",
+        xlabel="% of the new data that retraining sees",
         ylabel="delta: distance from today's parameters",
         xlim=(0, None),
         ylim=(0, None),
     )
-    return legend_below(ax)
+    return headline(legend_below(ax), f"How far updates move the model: delta {chosen.shown}")
 
 
 @draw.register(ValidationDelta)
@@ -75,7 +76,7 @@ def draw_validation(chosen: ValidationDelta, ax: Axes | None) -> Axes:
         100 * chosen.evidence["validity"],
         "o-",
         color=DARK,
-        label="recourse that survives every model",
+        label="advice that every model accepts",
     )
     ax.plot(
         deltas,
@@ -83,12 +84,13 @@ def draw_validation(chosen: ValidationDelta, ax: Axes | None) -> Axes:
         "s--",
         color=INK,
         mfc="white",
-        label="people with recourse",
+        label="people with advice",
     )
     if chosen.reached:
         ax.axvline(float(chosen), color=CHOSEN, label=f"{chosen.name}: {chosen.shown}")
-    ax.set(xlabel="delta that recourse is made for", ylabel="per cent", xscale="log", ylim=(0, 103))
-    return legend_below(ax)
+    ax.set(xlabel="delta that advice is made for", ylabel="%", xscale="log", ylim=(0, 103))
+    chose = f"delta {chosen.shown}" if chosen.reached else "no delta reaches the share asked for"
+    return headline(legend_below(ax), f"Advice that retrained models accept: {chose}")
 
 
 @draw.register(CalibratedDelta)
@@ -109,15 +111,16 @@ def draw_calibrated(chosen: CalibratedDelta, ax: Axes | None) -> Axes:
         name = column.replace("_", " ") if column.startswith("layer") else chosen.name
         ax.axvline(radius, color=CHOSEN, linestyle=style, label=f"{name}: {radius:.3g}")
     ax.axhline(100 * chosen.coverage, color=INK, linestyle=(0, (1, 3)), linewidth=1)
-    ax.set(xlabel=measure, ylabel="per cent of the retrainings", xlim=(0, None), ylim=(0, 103))
-    return legend_below(ax)
+    ax.set(xlabel=measure, ylabel="% of retrainings", xlim=(0, None), ylim=(0, 103))
+    share_of = f"{chosen.rank:,} of {chosen.n_ranked:,} retrainings stay within delta"
+    return headline(legend_below(ax), share_of)
 
 
 @draw.register(CalibratedRisk)
 def draw_risk(chosen: CalibratedRisk, ax: Axes | None) -> Axes:
     """See `CalibratedRisk.plot`."""
-    ax = axes_to_draw_on(ax, "a picture of how the setting was chosen")
-    # What is far beyond the setting chosen is of no interest.
+    ax = axes_to_draw_on(ax, "a picture of how the setting was chosen", (6.4, 5.6))
+    # Settings far beyond the chosen one are left out.
     near = (
         (chosen.evidence["setting"] <= 3.0 * chosen.size).to_numpy()
         if chosen.size > 0.0
@@ -146,13 +149,24 @@ def draw_risk(chosen: CalibratedRisk, ax: Axes | None) -> Axes:
         ax.axvline(chosen.size, color=CHOSEN, label=f"chosen: {chosen.size:.3g}")
     percent(ax)
     most = min(100.0, 1.1 * max(200 * chosen.broken, float(np.nanmax(losses))))
-    label = f"{chosen.unit} that promises are made for"
-    ax.set(xlabel=label, ylabel="promises broken", ylim=(0, most))
+    ax.set(ylabel="promises broken", ylim=(0, most))
     ax.locator_params(axis="y", integer=True)
-    beside = tidy(ax.twinx())
-    beside.plot(rows["setting"], rows["times"], ":", color=INK)
-    beside.spines["right"].set_visible(True)
+    ax.tick_params(labelbottom=False)
+    # The cost has a panel of its own, so that its line crosses no share.
+    below = panel_below(ax)
+    below.plot(rows["setting"], rows["times"], color=DARK)
+    if chosen.reached:
+        below.axvline(chosen.size, color=CHOSEN)
     dearest = float(np.nanmax([2.0, *rows["times"]]))
-    beside.set(ylabel="cost, times that of the least setting", ylim=(0, 1.1 * dearest))
-    ax.plot([], [], ":", color=INK, label="cost (right)")
-    return legend_below(ax)
+    below.set(
+        xlabel=f"{chosen.unit} that promises are made for",
+        ylabel="cost, times\nthe least",
+        ylim=(0, 1.1 * dearest),
+    )
+    legend_below(ax, on=below)
+    if not chosen.reached:
+        return headline(ax, "Promises that retrained models break: more than asked for")
+    loss = share(float(chosen.evidence["loss"][chosen.evidence["setting"] == chosen.size].max()))
+    return headline(
+        ax, f"At {chosen.unit} {chosen.size:.3g}, retrained models break {loss} of the promises"
+    )

@@ -1,6 +1,6 @@
 """What every picture shares: where to draw, and how it looks. Pictures read in black and white.
 
-matplotlib is an extra and is imported when something is drawn. Whoever gives axes gets them back, and pyplot is left
+matplotlib is an extra and is imported when something is drawn. Axes of the caller are returned, and pyplot is left
 alone; new axes belong to pyplot, so that a notebook, or ``pyplot.show()``, shows them.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from holdfast._network import Floats
 from holdfast.errors import MissingExtraError
+from holdfast.verify import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +23,16 @@ if TYPE_CHECKING:
 # Lines and marks; what is told apart by its shade is told apart by its shape or dashes too.
 DARK, INK, LIGHT, CHOSEN = "black", "0.25", "0.65", "#c00000"
 DOTTED = (0, (1, 2))
+# The verdicts as people read them.
+VERDICTS = {
+    Verdict.ROBUST: "proven",
+    Verdict.NOT_ROBUST: "can be broken",
+    Verdict.UNKNOWN: "undecided",
+}
 _SIZE = (6.4, 4.0)
-# So many letters of a headline fit above it.
+# Height of a lower panel and of the gap above it, in inches.
+_PANEL, _GAP = 0.9, 0.25
+# Letters of a headline in a line.
 _LINE = 70
 
 
@@ -60,7 +69,7 @@ def tidy(ax: Axes) -> Axes:
 
 
 def headline(ax: Axes, text: str) -> Axes:
-    """What the picture says, above its left end, in as many lines as it takes."""
+    """The message of the picture, above its left end, in as many lines as it takes."""
     ax.set_title(
         textwrap.fill(text, _LINE), loc="left", fontweight="bold", fontsize="medium", pad=12
     )
@@ -73,21 +82,36 @@ def percent(ax: Axes) -> None:
     ax.yaxis.set_major_formatter("{x:.0f}%")
 
 
-def legend_below(ax: Axes, columns: int = 2) -> Axes:
-    """A legend under the horizontal axis, where no data are; none if there is nothing to explain."""
+def legend_below(ax: Axes, columns: int = 2, on: Axes | None = None) -> Axes:
+    """A legend under the horizontal axis, or under that of the axes `on`; none if there is nothing to explain."""
     handles, labels = ax.get_legend_handles_labels()
     if handles:
-        ax.legend(
+        (on or ax).legend(
             handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.2, ncols=columns,
             frameon=False, fontsize="small", handlelength=1.6,
         )  # fmt: skip
     return ax
 
 
+def panel_below(ax: Axes) -> Axes:
+    """Lower axes with the same horizontal axis: a panel of a fixed height, so that the layout makes room for it."""
+    from matplotlib.transforms import Bbox
+
+    def place(_: Any, renderer: Any) -> Bbox:
+        box = ax.get_position()
+        height = ax.figure.bbox.height / ax.figure.get_dpi()
+        low = box.y0 - (_PANEL + _GAP) / height
+        return Bbox.from_bounds(box.x0, low, box.width, _PANEL / height)
+
+    panel = tidy(ax.inset_axes((0.0, 0.0, 1.0, 1.0), sharex=ax))
+    panel.set_axes_locator(place)
+    return panel
+
+
 def stacked_bars(
     ax: Axes, names: Sequence[str], parts: Iterable[tuple[str, Floats, dict[str, Any]]], **text: Any
 ) -> Axes:
-    """A bar for each name, its parts (what they are called, how many, in which style) end to end."""
+    """A bar for each name, its parts (label, counts, style) end to end."""
     places = np.arange(len(names))
     left = np.zeros(len(names))
     for label, counts, style in parts:
@@ -103,7 +127,7 @@ def stacked_bars(
 
 
 def may_change(unit: str) -> str:
-    """What Δ lets happen, by the unit of its size: the end of "how far ..." and of "the further ..."."""
+    """The change that Δ allows, by the unit of its size: the end of "how far ..." and of "the further ..."."""
     free = {"margin": "the margin may fall", "factor": "the radii of Δ may grow"}
     return free.get(unit, "the parameters may move")
 
@@ -116,5 +140,5 @@ def nothing_to_draw(ax: Axes, text: str) -> Axes:
 
 
 def plain(text: object) -> str:
-    """A name as it is written: matplotlib would typeset what stands between two dollar signs."""
+    """A name as it is written: matplotlib would typeset the text between two dollar signs."""
     return str(text).replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""What survives against what it costs; it reads in black and white."""
+"""Pictures of studies: promises kept against their cost; they read in black and white."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def draw_study(result: BenchmarkResult, path: Place | None) -> Figure:
 def draw_survival(survival: Survival, path: Place | None) -> Figure:
     """A column of pictures for each table and model: promises kept, then people kept by all, against relative cost.
 
-    The line joins what no other method beats in both.
+    The line joins the methods that no other method beats in both.
     """
     kept = survival.summary().dropna(subset=["survival", "cost_relative"])
     front = partial(_front, names=list(dict.fromkeys(map(named, kept.to_dict("records")))))
@@ -106,7 +106,7 @@ def _scatter(axes: Any, part: pd.DataFrame, names: list[str], metric: str, label
 
 
 def _front(axes: Any, part: pd.DataFrame, names: list[str], metric: str) -> None:
-    """One mark for each method, and a line that joins what no other beats."""
+    """One mark for each method, and a line that joins the methods that no other beats."""
     front = part.sort_values(["cost_relative", metric], ascending=[True, False])
     front = front[front[metric] > front[metric].cummax().shift(fill_value=-1.0)]
     axes.step(

@@ -1,10 +1,10 @@
-"""What stands beside each person's advice: what counts against them, other ways, probabilities, certificates."""
+"""What a person's page has apart from the advice: reasons, other proven ways, probabilities, certificates."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from holdfast._network import Floats, Network
 from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace
 from holdfast.features._describe import NOT_STATED
-from holdfast.generators import Recourse
+from holdfast.generators import Recourse, main_reasons
 from holdfast.presentation.report._contents import Counted, CounterModel, OtherWay, Person, Value
+from holdfast.presentation.report._words import for_people
 
-# More reasons than this are of little help to anyone.
+# More reasons than this help no reader.
 _MOST_REASONS = 4
 
 
@@ -33,9 +34,9 @@ def people_of(
     keys: Sequence[str],
     radii: Floats,
     counters: Mapping[int, CounterModel],
-    *beside: Sequence[Any],
+    *more: Sequence[Any],
 ) -> tuple[Person, ...]:
-    """One for each row; `shown` are the columns on their pages, and everything else is one for each row too."""
+    """One for each row; `shown` are the columns on their pages; all else has an entry for each row."""
     n = len(recourse)
     rows = recourse.answered
     worst = np.full(n, np.nan)
@@ -55,14 +56,14 @@ def people_of(
         finite(radii),
         finite(recourse.optimality_gap),
         finite(worst),
-        map(str, recourse.reason),
+        (for_people(str(reason)) for reason in recourse.reason),
         map(counters.get, range(n)),
         zip(
             finite(chances(recourse, recourse.people.points)),
             finite(chances(recourse, recourse.points)),
             strict=True,
         ),
-        *beside,
+        *more,
     )
     return tuple(starmap(Person, zip(*columns, strict=True)))
 
@@ -107,15 +108,24 @@ def values_of(space: FeatureSpace, feature: Feature, numbers: Floats) -> list[Va
 
 
 def counted(recourse: Recourse, shown: Sequence[Feature]) -> list[tuple[Counted, ...]]:
-    """What counts most against each person, by the place of its column among those that are shown."""
-    result = []
-    for mine in recourse.against:
-        told = []
-        for one in mine[:_MOST_REASONS]:
-            (usual,) = values_of(recourse.space, one.feature, np.array([one.usual]))
-            told.append(Counted(shown.index(one.feature), usual, one.margin, one.within_reach))
-        result.append(tuple(told))
-    return result
+    """Each person's main reasons, in the sentences of `main_reasons`, by the place of the column that is shown."""
+    sentences = reason_sentences(main_reasons(recourse, most=_MOST_REASONS))
+    return [
+        tuple(
+            Counted(shown.index(one.feature), next(sentences), one.margin)
+            for one in mine[:_MOST_REASONS]
+        )
+        for mine in recourse.against
+    ]
+
+
+def reason_sentences(reasons: pd.DataFrame) -> Iterator[str]:
+    """The reasons as sentences, row by row; `main_reasons` is the one source, for letters too."""
+    if "sentence" in reasons:
+        yield from reasons["sentence"]
+        return
+    for text, value, usual in reasons[["text", "value", "usual"]].itertuples(index=False):
+        yield f"{text}: {value}. Accepted people usually have {usual}."
 
 
 def chances(recourse: Recourse, points: Floats) -> Floats:
@@ -141,14 +151,11 @@ def chances(recourse: Recourse, points: Floats) -> Floats:
 def other_ways(
     recourse: Recourse, others: Mapping[str, Recourse], alternatives: Recourse | None
 ) -> list[tuple[OtherWay, ...]]:
-    """The other methods' answers, and the further ones that `alternatives` found."""
+    """The proven advice of other methods, and the proven ways that `alternatives` found."""
     result: list[list[OtherWay]] = [[] for _ in range(len(recourse))]
     for name, other in others.items():
-        for row, (advice, verdict) in enumerate(
-            zip(other.advice, other.verdict_names, strict=True)
-        ):
-            if other.found[row]:
-                result[row].append(OtherWay(name, advice, verdict or ""))
+        for row in np.flatnonzero(other.found & other.robust).tolist():
+            result[row].append(OtherWay(name, other.advice[row]))
     if alternatives is not None:
         keys = recourse.factuals.index
         alone = getattr(alternatives, "left_alone", None)
@@ -158,16 +165,16 @@ def other_ways(
                 f"got {type(alternatives).__name__ if alone is None else 'other or repeated keys'}"
             )
         rows = keys.get_indexer(alternatives.factuals.index).tolist()
-        told = zip(rows, alone, alternatives.advice, alternatives.verdict_names, strict=True)
-        for row, names, advice, verdict in told:
-            if names:
+        told = zip(rows, alone, alternatives.advice, alternatives.robust, strict=True)
+        for row, names, advice, robust in told:
+            if names and robust:
                 labels = " and ".join(map(recourse.space.label, names.split(", ")))
-                result[row].append(OtherWay(f"leaving {labels} alone", advice, verdict or ""))
+                result[row].append(OtherWay(f"leaving {labels} alone", advice))
     return [tuple(ways) for ways in result]
 
 
 def certificate_ids(recourse: Recourse, path: Place | None) -> list[str]:
-    """The ids of the certificates in a file or folder that prove these promises; "" where there is none."""
+    """The ids of the certificates in a file or folder that prove these promises; "" without one."""
     result = [""] * len(recourse)
     if path is None or recourse.changes is None:
         return result

@@ -1,6 +1,6 @@
 """What a report says, as plain values: everything is computed before, and the page only lays it out.
 
-Numbers are in the caller's units, texts are plain (not yet HTML), and whatever is a share lies between 0 and 1.
+Numbers are in the caller's units, texts are plain (not yet HTML), and shares lie between 0 and 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Curve:
     y: tuple[float, ...]
 
     def at(self, where: float) -> float:
-        """Its value there; before its first step what it is at that, which is no more than the truth."""
+        """Its value there; before the first step the value at that step, which is no more than the truth."""
         return self.y[max(bisect_right(self.x, where) - 1, 0)]
 
 
@@ -31,10 +31,12 @@ class Figures:
     Attributes
     ----------
     people, found, robust, unknown
-        How many there are, how many have an answer, how many of these are proven to survive Δ, and how many are
-        undecided.
+        How many people there are; how many have advice; how many pieces of advice are proven for all of Δ; how many
+        are undecided.
+    changes
+        The mean number of columns that a person with advice changes.
     survival
-        For every size of Δ the share of people *with an answer* whose advice survives; None where no radius is known.
+        For every size of Δ the share of people *with advice* whose advice is proven; None where no radius is known.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Figures:
     median_cost: float | None
     median_radius: float | None
     survival: Curve | None = None
+    changes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Slices:
 
 @dataclass(frozen=True)
 class Missing:
-    """A reason why people have no answer; `proven` where none can exist, not `needed` where they have the class."""
+    """A reason why people have no advice; `proven` where none can exist, not `needed` where they have the class."""
 
     reason: str
     people: int
@@ -139,24 +142,19 @@ class CounterModel:
 
 @dataclass(frozen=True)
 class Counted:
-    """What counts against a person: a column's place, what accepted people have, and the margin that it would win.
-
-    `within_reach`: whether the person can change it. What they cannot change is there only where nothing else counts.
-    """
+    """A reason for a refusal: a column's place, the sentence that letters say too, and the margin that it would win."""
 
     column: int
-    usual: Value
+    sentence: str
     margin: float
-    within_reach: bool = True
 
 
 @dataclass(frozen=True)
 class OtherWay:
-    """Another answer for the same person: whose or which, what to change, and its verdict."""
+    """Another proven way for the same person: the name of the method or of the columns left alone, and the changes."""
 
     name: str
     advice: tuple[str, ...]
-    verdict: str
 
 
 @dataclass(frozen=True)
@@ -166,21 +164,25 @@ class Person:
     Attributes
     ----------
     before, after
-        One value for each of `Contents.columns`; `after` is empty where there is no answer.
+        One value for each of `Contents.columns`; `after` is empty where there is no advice.
+    accepted
+        Today's model gives the promised class already.
     verdict
-        "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" where there is no answer or no Δ.
+        "ROBUST", "NOT_ROBUST", "UNKNOWN", or "" where there is no advice or no Δ.
+    lasts
+        How far the proof reaches, in the units of the page's gauge ("19 of 20 updates"); "" where it is not known.
     worst_margin
         The least margin over Δ that is proven; None where there is none.
     gap
         How far the cost may lie above the least possible; None where the method proves nothing.
     counter
-        None where there is no answer, or where no counter-model was computed.
+        None where there is no advice, or where no counter-model was computed.
     probability
         That the model gives the promised class, before and after; None where its scores are no probabilities.
     against
-        What counts most against the person, the weightiest first.
+        The main reasons for the refusal, the weightiest first.
     others
-        Other answers: of other methods, and alternatives.
+        Other proven ways: of other methods, and alternatives.
     certificate, letter
         The id of the certificate, and where the letter is, as the page links to it; "" where there is none.
     kept
@@ -204,11 +206,35 @@ class Person:
     certificate: str = ""
     letter: str = ""
     kept: int | None = None
+    accepted: bool = False
+    lasts: str = ""
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """The scale on which the page shows how far a proof reaches.
+
+    Attributes
+    ----------
+    end
+        Where the bar ends; a radius beyond it fills the bar.
+    marks
+        (size, words): the typical update and the largest, or the edge of Δ where no history is known.
+    unit
+        The size of the typical update; None where no history is known.
+    updates
+        How far each update of the history moved the model, in rising order.
+    """
+
+    end: float
+    marks: tuple[tuple[float, str], ...]
+    unit: float | None = None
+    updates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Refits:
-    """What models that were retrained in fact did with the promises: how many models, the shares that they kept."""
+    """The number of models that were really retrained, and the shares of the promises that they kept."""
 
     models: int
     mean: float
@@ -218,16 +244,26 @@ class Refits:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A delta measured on retrainings, and what is known about it in one sentence.
+    """A delta measured on updates of the model, and its evidence in one sentence.
 
-    `covered` says whether Δ holds every model within it. `delta` is the largest radius where there are `several`, in
-    words; "" where there is one.
+    Attributes
+    ----------
+    delta, several
+        The radius; of several the largest, which `several` describes in words.
+    covered
+        Δ holds every model within it.
+    updates
+        The sizes of the measured updates, in the unit of the radii and in rising order; empty where none are known.
+    rank
+        At least this many of the updates lie within it.
     """
 
     delta: float
     sentence: str
     covered: bool = False
     several: str = ""
+    updates: tuple[float, ...] = ()
+    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -237,31 +273,44 @@ class Contents:
     Attributes
     ----------
     facts
-        (name, value) pairs about the model, Δ, the target class and when the report was written.
+        (name, value) pairs about the method, the model, Δ, the target class and the date, for auditors.
     promise
-        What was promised and how sure it is, in two or three plain sentences.
+        What was promised and how sure it is, in a few plain sentences.
+    figures
+        At most three (number, words) pairs for people.
+    models
+        The models that the proof is about, as the end of a sentence: "every model that ..."; "" without a Δ.
+    wanted
+        The promised class in words: "a loan", "class 1".
     delta
         The size of Δ (of several radii the largest); None where nothing was certified.
     least_delta
         The least radius where there are several, else None.
     unit
-        What that size and the radii are: "delta", "margin", "radius", "factor".
+        The name of that size and of the radii: "delta", "margin", "radius", "factor".
     fall
-        Where they are margins or factors, what a counter-model has: "a margin {} below today's"; "" elsewhere.
+        Where they are margins or factors, the counter-model in words: "a margin {} below today's"; "" elsewhere.
+    gauge
+        None where no radius is known.
     methods
         The first is the one whose advice the people were given.
+    limits, technical
+        What the page does not say: for everyone, and for auditors.
     cost
-        What a cost is, in a sentence.
+        The definition of a cost, in a sentence.
     refits
         None where no retrained models were given.
     threshold
-        From which probability on the answer is a yes; None where that is not one number, or half.
+        The probability from which on the decision is a yes; None where that is not one number.
     """
 
     title: str
     date: str
     facts: tuple[tuple[str, str], ...]
     promise: tuple[str, ...]
+    figures: tuple[tuple[str, str], ...]
+    models: str
+    wanted: str
     delta: float | None
     calibrated: Calibrated | None
     methods: tuple[Figures, ...]
@@ -271,6 +320,8 @@ class Contents:
     missing: tuple[Missing, ...]
     people: tuple[Person, ...]
     limits: tuple[str, ...] = ()
+    technical: tuple[str, ...] = ()
+    gauge: Gauge | None = None
     least_delta: float | None = None
     unit: str = "delta"
     fall: str = ""

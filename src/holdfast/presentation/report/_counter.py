@@ -70,7 +70,7 @@ def closest_counter_models(
 def _witness(
     recourse: Recourse, radii: Radii, row: int, place: int
 ) -> tuple[Classifier, float, bool] | None:
-    """The model just beyond the radius, and inside Δ for whoever Δ breaks; how far away it is, and if it is inside."""
+    """The model just beyond the radius, or one inside Δ that breaks the promise; its distance, and if it is inside."""
     changes = recourse.changes
     upper = float(radii.upper[row])
     near = None

@@ -18,10 +18,11 @@ from holdfast._files import Place
 from holdfast._given import given_list, given_number, whole_number
 from holdfast._network import Network
 from holdfast._progress import progress_bar
-from holdfast.calibration import ChosenDelta
-from holdfast.changes import Changes, PlausibleChanges, TreeChanges
+from holdfast.calibration import CalibratedDelta, ChosenDelta
+from holdfast.changes import Changes, Inside, PlausibleChanges, TreeChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction, Feature
+from holdfast.features._limits import limit_words
 from holdfast.features._notes import Notes
 from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._radii import Radii, least_radius, radii_of
@@ -48,15 +49,24 @@ from holdfast.presentation.report._contents import (
     Refits,
 )
 from holdfast.presentation.report._counter import closest_counter_models
+from holdfast.presentation.report._gauge import FAR, gauge_of, history_of, lasts, models_of
 from holdfast.presentation.report._groups import Groups, figures_of, slices_of
-from holdfast.presentation.report._words import capital, cost_of, facts_of, limits_of, promise_of
+from holdfast.presentation.report._words import (
+    capital,
+    classes_of,
+    cost_of,
+    facts_of,
+    figures_for,
+    for_people,
+    limits_of,
+    promise_of,
+    technical_of,
+)
 
 if TYPE_CHECKING:
     from holdfast.promises._ledger import Ledger
 
-# Some advice no model breaks; a radius is a number that a page can show.
-FAR = 1e6
-_TITLE = "What was promised, and how sure it is"
+_TITLE = "Promises, and how sure they are"
 _NAME = "the advice given"
 _UNRECORDED = "A table that was read; the method is not recorded"
 _MOST_REASONS = 20
@@ -104,8 +114,8 @@ def gather(
     >>> people, others = [[0.7, 0.5], [0.9, 0.6]], [[0.7, 0.9], [0.3, 0.31]]
     >>> advice = explain(net, people, target=1, changes=PlausibleChanges(0.02), generator=NNCE(others))
     >>> contents = gather(advice, name="nearest neighbour", date="2026-11-16")
-    >>> contents.promise[1].split(",")[0]
-    'All 2 promises are proven to hold under every model in Δ'
+    >>> contents.promise[1]
+    'Each promise is proven for every model in which no number moves by more than 0.02.'
     >>> contents.people[0].advice, round(contents.people[0].counter.distance, 6)
     (('raise x1 from 0.5 to 0.9',), 0.076923)
     """
@@ -127,6 +137,9 @@ def gather(
     main = maker if name is None else str(name)
     known = None if calibrated is None else _calibrated(calibrated, recourse)
     method, measured = _method(main, recourse, radii)
+    inside = _inside(recourse, calibrated, known)
+    models = models_of(recourse.changes, known)
+    wanted = outcome or classes_of(recourse)
     compared = {
         str(name): _alike(recourse, other, f"others[{name!r}]")
         for name, other in (others or {}).items()
@@ -136,14 +149,15 @@ def gather(
             f"others: expected a name of its own for each method, got {main!r} twice"
         )
     methods = (method, *[_method(name, same, radii)[0] for name, same in compared.items()])
-    needed = (
-        recourse.classifier.predict_index(recourse.people.points) != recourse.targets
-    ) | recourse.found
+    already = (
+        recourse.classifier.predict_index(recourse.people.points) == recourse.targets
+    ).tolist()
+    needed = np.logical_not(already) | recourse.found
     counters, left_out = _counters(recourse, measured, counter_models, progress)
     space = recourse.space
     moves = recourse.moves
     moved = [move.feature.name for move in moves]
-    # A protected attribute is nobody's business on a person's page, unless the advice itself touches it.
+    # A protected attribute has no place on a person's page, unless the advice itself touches it.
     shown = [
         feature
         for feature in space.features
@@ -162,6 +176,8 @@ def gather(
     ]
     kept, refits = _refits(recourse, retrained or ())
     proofs = certificate_ids(recourse, certificates)
+    radius = finite(measured.lower)
+    verdicts = recourse.verdict_names.fillna("")
     people = people_of(
         recourse,
         shown,
@@ -173,6 +189,8 @@ def gather(
         proofs,
         letter_links(letters, page, names),
         kept,
+        already,
+        [lasts(*own, recourse.changes, known) for own in zip(radius, verdicts, strict=True)],
     )
     along, fall = measured.along, ""
     if along.unit == "factor":
@@ -181,7 +199,7 @@ def gather(
         fall = along.in_words(lambda _: "{}").replace("at most ", "")
     cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
-    limits = [*limits_of(recourse, method, measured, needed), *left_out]
+    limits = [*limits_of(recourse, method, needed, inside)]
     for attribute in space.notes.protected:
         if attribute not in recourse.factuals.columns and not any(
             one.attribute == str(attribute) for one in slices
@@ -194,9 +212,34 @@ def gather(
         title=_TITLE if title is None else str(title),
         date=when,
         facts=facts_of(
-            recourse, name or _UNRECORDED, when, outcome, cost, certificates=proofs, ledger=head
+            recourse,
+            name or _UNRECORDED,
+            when,
+            outcome,
+            cost,
+            certificates=proofs,
+            ledger=head,
+            calibrated=known,
+            symbol="δ" if along.unit == "delta" else along.unit,
         ),
-        promise=tuple(promise_of(recourse, method, measured, known, needed, outcome, refits)),
+        promise=tuple(
+            promise_of(
+                recourse,
+                methods,
+                measured,
+                known,
+                needed,
+                models=models,
+                inside=inside,
+                wanted=wanted,
+                refits=refits,
+            )
+        ),
+        figures=tuple(
+            figures_for(method, recourse.changes, inside, refits, int(needed.sum()), told)
+        ),
+        models=models,
+        wanted=wanted,
         delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
         methods=methods,
@@ -206,22 +249,50 @@ def gather(
         missing=_missing(recourse),
         people=people,
         limits=tuple(limits),
+        technical=(*technical_of(recourse, method, measured), *left_out),
+        gauge=gauge_of(recourse.changes, known) if measured.known else None,
         least_delta=least_radius(recourse.changes),
         unit=along.unit,
         fall=fall,
         cost=cost,
         refits=refits,
-        threshold=recourse.model.threshold if isinstance(recourse.model.threshold, float) else None,
+        threshold=_threshold(recourse),
     )
+
+
+def _threshold(recourse: Recourse) -> float | None:
+    """The probability from which on the decision is a yes; None where that is not one number."""
+    threshold = recourse.model.threshold
+    if threshold is None:
+        return 0.5 if len(recourse.classifier.classes) == 2 else None
+    return threshold if isinstance(threshold, float) else None
+
+
+def _inside(
+    recourse: Recourse, given: ChosenDelta | float | None, known: Calibrated | None
+) -> Inside | None:
+    """How probably the next update lies in Δ: as Δ itself says, or as was calibrated on updates of this model."""
+    if recourse.changes is None:
+        return None
+    if recourse.changes.inside is not None:
+        return recourse.changes.inside
+    if known is None or not known.covered or not isinstance(given, CalibratedDelta):
+        return None
+    from holdfast.verify._fingerprint import fingerprint
+
+    trained = recourse.model.trained
+    if given.today and given.today != fingerprint(trained):
+        return None
+    return given.changes.inside
 
 
 def _counters(
     recourse: Recourse, radii: Radii, wanted: bool | int, progress: bool | None
 ) -> tuple[dict[int, CounterModel], list[str]]:
-    """The counter-models of the most fragile people, and what is to be said about the others."""
+    """The counter-models of the most fragile people, and sentences about the others."""
     rows = recourse.answered
     most = rows.size if wanted is True else whole_number(wanted or 0, "counter_models", least=0)
-    # Where no radius is known, whoever a model in Δ breaks comes first.
+    # Where no radius is known, people whose promise a model in Δ breaks come first.
     fragility = np.where(np.isnan(radii.upper[rows]), recourse.robust[rows], radii.upper[rows])
     chosen = np.sort(rows[np.argsort(fragility, kind="stable")[:most]])
     with progress_bar("report", chosen.size, wanted=progress, long=_LONG_TABLE) as advance:
@@ -245,6 +316,8 @@ def _column(notes: Notes, feature: Feature) -> Column:
         moves = "any category"
     if feature.step not in (None, 1.0) and feature.direction is not Direction.IMMUTABLE:
         moves += f", in steps of {feature.step:,g}"
+    if feature.max_change and feature.direction is not Direction.IMMUTABLE:
+        moves += f", {limit_words(feature.max_change)}"
     reason = notes.reason(feature.name)
     unit = notes.word(feature.name, feature.unit)
     why = () if reason is None else (reason.code, reason.text)
@@ -258,7 +331,12 @@ def _missing(recourse: Recourse) -> tuple[Missing, ...]:
     counts = Counter(recourse.reason[~recourse.found].tolist())
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     result = [
-        Missing(reason.bare, people, reason.kind.proven, reason.kind is not ReasonKind.ACCEPTED)
+        Missing(
+            for_people(reason.bare),
+            people,
+            reason.kind.proven,
+            reason.kind is not ReasonKind.ACCEPTED,
+        )
         for reason, people in ordered[:_MOST_REASONS]
     ]
     for proven in (True, False):
@@ -291,7 +369,7 @@ def _refits(
 
 
 def _method(name: str, recourse: Recourse, wanted: bool) -> tuple[Figures, Radii]:
-    """What a method did, in figures, and the certified radii of the rows with an answer, none of them infinite."""
+    """The figures of a method, and the certified radii of the rows with advice, none of them infinite."""
     known = recourse.radii if wanted else radii_of(recourse, "Certified radii were not asked for.")
     radii = replace(known, lower=np.minimum(known.lower, FAR))
     figures = figures_of(name, recourse, np.ones(len(recourse), dtype=np.bool_), radii.lower)
@@ -302,7 +380,7 @@ def _method(name: str, recourse: Recourse, wanted: bool) -> tuple[Figures, Radii
 
 
 def _alike(recourse: Recourse, other: Recourse, where: str) -> Recourse:
-    """The other method's answers under the same Δ: certified anew if they were made under another, or under none."""
+    """The other method's advice under the same Δ: certified again if it was made under another, or under none."""
     if len(check_recourse(other, where)) != len(recourse):
         raise InvalidInputError(
             f"{where}: expected the same {len(recourse)} people, got {len(other)}"
@@ -328,10 +406,12 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
     changes = recourse.changes
     if isinstance(changes, TreeChanges) and isinstance(given, ChosenDelta):
         factor = _tree_factor(changes, given.changes)
-        return Calibrated(factor, _evidence(given), factor <= changes.factor, given.changes.words)
+        covered = factor <= changes.factor
+        updates = history_of(given, factor)
+        return Calibrated(factor, _evidence(given), covered, given.changes.words, *updates)
     if changes is not None and not isinstance(changes, PlausibleChanges):
         raise InvalidInputError(
-            f"calibrated: expected a delta beside PlausibleChanges, or leaf radii beside TreeChanges, got one beside "
+            "calibrated: expected a delta with PlausibleChanges, or leaf radii with TreeChanges, got one with "
             f"{changes!r}"
         )
     norm = math.inf if changes is None else changes.norm
@@ -354,11 +434,14 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
         )
     several = measured.words if isinstance(measured.delta, tuple) else ""
     covered = changes is not None and _covers(changes, measured, recourse.network)
-    return Calibrated(delta, sentence, covered, several)
+    # Updates move the biases too: where these stay, distances do not compare.
+    compares = isinstance(given, ChosenDelta) and (changes is None or bool(changes.biases))
+    updates = history_of(given) if compares and isinstance(given, ChosenDelta) else ((), 0)
+    return Calibrated(delta, sentence, covered, several, *updates)
 
 
 def _evidence(given: ChosenDelta) -> str:
-    """Where a delta comes from: what it is stands beside it."""
+    """Where a delta comes from, without its value."""
     return f"{capital(str(given).removeprefix(f'delta = {given.shown}').lstrip(':;, '))}."
 
 

@@ -52,7 +52,7 @@ def slices_of(
         small = [group.name for group in figures if group.people < _FEW_PEOPLE]
         notes = [note] if note else []
         if empty:
-            notes.append(f"Nobody here: {', '.join(empty)}.")
+            notes.append(f"No people in: {', '.join(empty)}.")
         if small:
             notes.append(
                 f"Fewer than {_FEW_PEOPLE} people, so their figures are rough: {', '.join(small)}."
@@ -202,6 +202,9 @@ def figures_of(name: str, recourse: Recourse, members: Bools, radii: Floats) -> 
     answered = members & recourse.found
     costs = recourse.cost_l1[answered]
     lower = radii[answered]
+    changed = np.array(
+        [len(own) for own, told in zip(recourse.advice, answered, strict=True) if told]
+    )
     return Figures(
         name=name,
         people=int(members.sum()),
@@ -211,6 +214,7 @@ def figures_of(name: str, recourse: Recourse, members: Bools, radii: Floats) -> 
         mean_cost=_statistic(np.mean, costs),
         median_cost=_statistic(np.median, costs),
         median_radius=_statistic(np.median, lower),
+        changes=_statistic(np.mean, changed),
     )
 
 

@@ -21,12 +21,13 @@ from holdfast._parallel import jobs
 from holdfast.calibration import ChosenDelta
 from holdfast.errors import InvalidInputError
 from holdfast.generators import Recourse
-from holdfast.presentation.pictures._drawing import may_change
-from holdfast.presentation.report._charts import Scale, radii, survival, trade
+from holdfast.presentation.report._charts import Scale, survival
 from holdfast.presentation.report._contents import Contents
 from holdfast.presentation.report._gather import gather
+from holdfast.presentation.report._gauge import plain
 from holdfast.presentation.report._groups import Groups
 from holdfast.presentation.report._people import people_json
+from holdfast.presentation.report._words import tenths
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -42,8 +43,8 @@ _POLICY = "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; for
 def render(contents: Contents) -> str:
     """The report as one HTML document.
 
-    Style and script stand inside and are named by their hashes, so that a browser runs nothing else; every text of the
-    contents is escaped.
+    The page contains its style and script and names them by their hashes, so that a browser runs no other script. Every
+    text of the contents is escaped.
     """
     people, encoding = people_json(contents)
     texts, hashes = [], []
@@ -64,9 +65,6 @@ def render(contents: Contents) -> str:
             people=people,
             encoding=encoding,
             survival=survival(contents),
-            trade=trade(contents),
-            radii=radii(contents),
-            free=may_change(contents.unit),
             deltas=""
             if contents.delta is None
             else numbers.deltas(contents.least_delta, contents.delta),
@@ -84,7 +82,7 @@ def _px(place: float) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """A column's name that may go on in the next line where its words meet: NumTotalTrades, months_of_history."""
+    """A column's name with line breaks allowed between its words: NumTotalTrades, months_of_history."""
     return Markup("<wbr>").join(re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])", name))
 
 
@@ -109,14 +107,21 @@ def _environment() -> Environment:
     ):
         environment.filters[formatter.__name__] = formatter
     environment.filters.update(
-        {"px": _px, "at": "{:.1f}".format, "count": "{:,}".format, "breakable": _breakable}
+        {
+            "px": _px,
+            "at": "{:.1f}".format,
+            "count": "{:,}".format,
+            "plain": plain,
+            "tenths": tenths,
+            "breakable": _breakable,
+        }
     )
     environment.globals["scale"] = Scale
     return environment
 
 
 class ReportOptions(TypedDict, total=False):
-    """What can be said to `report`, which explains it."""
+    """The options of `report`, which explains them."""
 
     title: str | None
     name: str | None
@@ -143,50 +148,51 @@ def report(
     n_jobs: int | None = None,
     **options: Unpack[ReportOptions],
 ) -> Path:
-    """Write what was promised, and how sure it is, as one HTML page that needs nothing else.
+    """Write the promises, and how sure they are, as one HTML page that needs no other file.
 
     Parameters
     ----------
     recourse
-        What `explain` or `alternatives` returned; of the latter the further answers are people's other ways.
+        The result of `explain` or `alternatives`; of the latter the further proven answers are people's other ways.
     path
-        Where the page goes, a name that ends in .html, in a folder that exists; a page that is there is replaced.
+        The file to write, with a name that ends in .html, in a folder that exists; an existing page is replaced.
     title, name
-        The page's heading, and what the method is called.
+        The page's heading, and the name of the method.
     outcome
-        What the promised class gives people, in words such as "a loan"; otherwise the page speaks of "class 1".
+        The promised class in words such as "a loan"; otherwise the page says "class 1".
     others
-        Other methods' recourse for the same people and model, to compare costs and survival with. What was made under
-        another Δ is certified anew under this one's.
+        Other methods' recourse for the same people and model, to compare with. Advice that was made under another Δ is
+        certified again under this one's.
     calibrated
-        The delta that retraining was measured to stay within: what `delta_calibrated` and its like return, or a number.
+        The delta that measured updates stay within: the result of `delta_calibrated` or `delta_incremental`, or a
+        number. With a result the page shows how far each proof reaches in units of these updates.
     groups
-        Attributes to compare people by, beside the space's protected ones: columns of the people's table, or
+        Attributes to compare people by, with the space's protected ones: columns of the people's table, or
         ``{"sex": labels}`` with a label for each person. Numbers are cut into a few bands.
     keys
-        What each person is called; their index by default.
+        A key for each person; their index by default.
     date
-        When it was written; today by default. The same date gives the same page.
+        The date of the page; today by default. The same date gives the same page.
     radii
-        Compute certified radii, which the curves are drawn from; a large model may take long.
+        Compute certified radii, which gauges and curves need; a large model may take long.
     counter_models
-        True: for everyone with an answer, the model that comes closest to breaking it. A number: for so many of the
+        True: for each piece of advice, the model that comes closest to breaking it. A number: for that number of the
         most fragile.
     progress
         Show a progress bar on stderr; by default for long tables if stderr is a terminal.
     alternatives
-        What `alternatives` returned for the same people: each person's other ways.
+        The result of `alternatives` for the same people: the proven ones are each person's other ways.
     retrained
-        Models that were retrained in fact: what they did with the promises stands beside what is proven. Each is used
-        once, so that a generator of models will do.
+        Models that were really retrained: the page says which share of the promises they keep. Each is used once, so
+        that a generator of models will do.
     certificates
-        A folder or file that `write_certificates` wrote: ids stand on people's pages.
+        A folder or file that `write_certificates` wrote: people's pages quote the ids.
     ledger
         The ledger that the promises are in, or its head, which the page then states.
     letters
         A folder that `letters` wrote: each person's page leads to the letter.
     n_jobs
-        How many groups of rows at once where radii and verdicts are computed, as for `certify`.
+        Number of parallel jobs for radii and verdicts, as for `certify`.
 
     Returns
     -------

@@ -19,7 +19,6 @@ from typing import Any
 from markupsafe import Markup
 
 from holdfast._numbers import deltas, share
-from holdfast.presentation.pictures._drawing import may_change
 from holdfast.presentation.report._contents import Contents, CounterModel, Person, Value
 
 # More characters of JSON than this are compressed.
@@ -30,7 +29,7 @@ _DIGITS = 6
 # The number of each text among those that came before it.
 Codes = defaultdict[Hashable, int]
 # Columns of the data that are often empty.
-_RARE = ("others", "against", "chances", "certificates", "letters")
+_RARE = ("others", "against", "chances", "certificates", "letters", "accepted", "kept")
 # Inside <script> a text must not end it, nor open a comment; JSON reads these as the same characters.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -42,13 +41,18 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
     reasons: Codes = defaultdict(count().__next__)
     words: Codes = defaultdict(count().__next__)
     parameters: Codes = defaultdict(count().__next__)
+    sentences: Codes = defaultdict(count().__next__)
+    lasting: Codes = defaultdict(count().__next__)
+    gauge = contents.gauge
     table: dict[str, Any] = {
         "fall": contents.fall,
         "symbol": contents.symbol,
-        "free": may_change(contents.unit),
         "delta": contents.delta,
         "deltas": "" if contents.delta is None else deltas(contents.least_delta, contents.delta),
-        "calibrated": contents.calibrated.delta if contents.calibrated else None,
+        "models": contents.models,
+        "wanted": contents.wanted,
+        "gauge": gauge
+        and [_short(gauge.end), [[_short(size), text] for size, text in gauge.marks]],
         "cost": contents.cost,
         "threshold": contents.threshold,
         "refits": contents.refits.models if contents.refits else 0,
@@ -66,17 +70,11 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
         "after": [_changed(person) for person in people],
         "advice": [[*map(words.__getitem__, person.advice)] for person in people],
         "others": [
-            [
-                [way.name, way.verdict, [*map(words.__getitem__, way.advice)]]
-                for way in person.others
-            ]
+            [[way.name, [*map(words.__getitem__, way.advice)]] for way in person.others]
             for person in people
         ],
         "against": [
-            [
-                [one.column, _value(one.usual), _short(one.margin), int(one.within_reach)]
-                for one in person.against
-            ]
+            [[one.column, sentences[one.sentence], _short(one.margin)] for one in person.against]
             for person in people
         ],
         "chances": [
@@ -86,15 +84,26 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
         "certificates": [person.certificate for person in people],
         "letters": [person.letter for person in people],
         "kept": [person.kept for person in people],
-        "texts": {"reasons": list(reasons), "advice": list(words)},
+        "accepted": [int(person.accepted) for person in people],
+        "lasts": [lasting[person.lasts] for person in people],
+        "texts": {
+            "reasons": list(reasons),
+            "advice": list(words),
+            "against": list(sentences),
+            "lasts": list(lasting),
+        },
         "counters": {
             "rows": [person.counter and _counter(person.counter, parameters) for person in people],
             "parameters": list(parameters),
         },
     }
     for name in _RARE:
-        # What nobody has needs no place.
-        table[name] = table[name] if any(table[name]) else []
+        # Columns without an entry need no place.
+        table[name] = (
+            table[name]
+            if any(one not in (None, 0, "", [], ["", ""]) for one in table[name])
+            else []
+        )
     text = json.dumps(table, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if len(text) <= MOST_PLAIN:
         return Markup(text.translate(_ESCAPES)), "json"

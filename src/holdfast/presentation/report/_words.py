@@ -1,6 +1,6 @@
-"""The report's sentences: what was promised, how sure it is, and what the guarantee does not say.
+"""The report's sentences: the promises, how sure they are, and what the guarantee does not say.
 
-docs/guarantee.md is where the statements come from.
+The statements are those of docs/guarantee.md.
 """
 
 from __future__ import annotations
@@ -14,16 +14,25 @@ import numpy as np
 from holdfast import _numbers as numbers
 from holdfast._network import Bools, Network
 from holdfast._trees import TreeEnsemble
-from holdfast.changes import Changes, PlausibleChanges
+from holdfast.changes import Chance, Changes, Inside, PlausibleChanges
+from holdfast.changes._kind import one_in
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import differs
 from holdfast.generators import Recourse
 from holdfast.generators._measured import settings_of
 from holdfast.generators._radii import Radii
-from holdfast.presentation.report._contents import Calibrated, Figures, Refits
+from holdfast.presentation.report._contents import Calibrated, Figures, Moves, Refits
 
 if TYPE_CHECKING:
     from holdfast.promises._ledger import Ledger
+
+# How generators give reasons, and how people read them.
+_PLAIN = {
+    "no point within the constraints": "no change within the limits",
+    "no point accepted": "no advice accepted",
+    "every model in Δ": "every plausible model",
+    "by more than max_change": "by more than its limit",
+}
 
 
 def facts_of(
@@ -35,10 +44,12 @@ def facts_of(
     *,
     certificates: Sequence[str],
     ledger: Ledger | str | None,
+    calibrated: Calibrated | None = None,
+    symbol: str = "δ",
 ) -> tuple[tuple[str, str], ...]:
-    """The method, the model, Δ, the target, what is kept outside the report, and the date, as pairs.
+    """The method, the model, Δ, the target, the evidence, papers outside the report, and the date, as pairs.
 
-    `name` is what the method is called where nothing else is known of it, `certificates` are people's ids, "" for none.
+    `name` is the method where its settings are unknown, `certificates` are people's ids, "" for none.
     """
     changes = recourse.changes
     threshold = recourse.model.threshold
@@ -59,13 +70,23 @@ def facts_of(
         from holdfast.verify._fingerprint import fingerprint
 
         model.append(("Model's SHA-256", fingerprint(trained)))
+    known = []
+    if calibrated is not None:
+        known.append(
+            (
+                f"Calibrated {symbol}",
+                f"{capital(numbers.about(calibrated.delta))}. {calibrated.sentence}",
+            )
+        )
+    if changes is not None and changes.measured:
+        known.append(("Measured, not proven", ". ".join(map(str, changes.measured))))
     evidence = []
     many = sum(map(bool, certificates))
     if many:
         evidence.append(
             (
                 "Certificates",
-                f"{many:,}, whose ids stand on people's pages; `holdfast check` checks them",
+                f"{many:,}; each person's page has the id, and “holdfast check” checks them",
             )
         )
     if ledger is not None:
@@ -86,6 +107,7 @@ def facts_of(
             "Plausible models (Δ)",
             "none stated" if changes is None else capital(changes.in_words(repr)),
         ),
+        *known,
         ("Cost", cost),
         *evidence,
         ("Written", date),
@@ -93,7 +115,7 @@ def facts_of(
 
 
 def cost_of(space: FeatureSpace) -> str:
-    """What a cost is."""
+    """The definition of a cost."""
     plain = [space.label(feature.name) for feature in space.features if not feature.ranged]
     unit = f"; the unit of {', '.join(plain)} is 1, as no range is known" if plain else ""
     weighted = "" if all(one.cost == 1.0 for one in space.features) else ", weighted by column"
@@ -105,140 +127,226 @@ def cost_of(space: FeatureSpace) -> str:
 
 def promise_of(
     recourse: Recourse,
-    method: Figures,
+    methods: Sequence[Figures],
     radii: Radii,
     calibrated: Calibrated | None,
     needed: Bools,
-    outcome: str | None = None,
+    *,
+    models: str,
+    inside: Inside | None,
+    wanted: str,
     refits: Refits | None = None,
 ) -> Iterator[str]:
-    """What was promised and how sure it is, for someone who reads nothing else."""
-    found = method.found
-    asked = int(needed.sum())
-    wanted = outcome or classes_of(recourse)
-    if not asked:
-        yield f"All {len(recourse):,} people have {wanted} already, so nobody needed advice."
-        return
-    do = "does" if found == asked == 1 else "do"
-    were = _plural(found, "was", "were")
-    told = f"{_of(found, asked, 'people')} who {do} not have {wanted} today {were} told what to change."
-    if not found:
-        yield told
-        yield "Nothing was promised, so nothing can break."
-        return
-    yield f"{told} Today's model gives {wanted} to everyone who makes these changes."
+    """What was promised and how sure it is, for someone who reads nothing else.
+
+    `models` are those of the proof in words; `inside` is the chance that the next update is one of them.
+    """
+    method, *others = methods
+    found, asked = method.found, int(needed.sum())
     changes = recourse.changes
+    if not asked:
+        everyone = f"All {len(recourse):,} people have" if len(recourse) > 1 else "The person has"
+        yield f"{everyone} {wanted} already, so this report has no advice."
+        return
+    who = "people" if asked == len(recourse) else f"people who do not have {wanted} today"
+    if not found:
+        yield (
+            f"No advice was found for {_everyone(asked, who)}. Nothing was promised, so no promise can break."
+        )
+        return
+    told = " and was told how" if found == 1 else "; each was told how"
+    if found < asked:
+        yield (
+            f"{found:,} of {asked:,} {who} can get {wanted}{told}. For the other {asked - found:,} no advice was found."
+        )
+    else:
+        yield f"{capital(_everyone(asked, who))} can get {wanted}{told}."
     if changes is None:
         yield "No set of plausible models was stated, so nothing is proven about the next model."
     else:
-        yield (
-            f"{_of(method.robust, found, 'promises', 'is', 'are')} proven to hold under every model in Δ, that is, "
-            f"{changes.every_model}."
-        )
-        if changes.unit == "margin":
-            yield (
-                "That says how clear today's answer is, and not that the next model is one of these."
-            )
-        broken = found - method.robust - method.unknown
-        if broken == 1:
-            yield "1 is not: some model in Δ breaks it, and that person's page shows one."
-        elif broken:
-            yield (
-                f"{broken:,} are not: for each of them some model in Δ breaks the promise, and the person's page shows "
-                "one."
-            )
-        if method.unknown:
-            yield (
-                f"{method.unknown:,} {_plural(method.unknown, 'is', 'are')} undecided: neither a proof nor a "
-                "counter-model was found. They are not counted as safe."
-            )
-        # What was measured beside the proof is never worded as one.
-        if changes.inside is not None:
-            yield f"Measured, not proven: {changes.inside}."
-        if changes.chance is not None:
-            stated = sum(recourse.chance(row) is not None for row in recourse.answered.tolist())
-            of = f", of {_of(stated, found, 'promises')}" * (stated < found)
-            yield f"Measured, not proven{of}: {changes.chance}."
-        elif changes.unit == "margin":
-            yield (
-                "How far retraining lowers margins was not measured, so nothing is said about the next model."
-            )
+        yield from _proof(method, models)
+        if method.robust:
+            yield from _chances(recourse, found, inside)
+    yield from _compared(method, others)
     if refits is not None:
-        one = refits.models == 1
-        who = "1 model that was" if one else f"{refits.models:,} models that were"
-        worst = "" if one else f" on average and {numbers.share(refits.worst)} at worst"
+        who = "1 updated model" if refits.models == 1 else f"{refits.models:,} updated models"
+        kept = f"{numbers.share(refits.mean)} of the promises"
+        if refits.worst == 1.0:
+            kept = "every promise"
+        elif refits.models > 1:
+            kept += f" on average and {numbers.share(refits.worst)} at worst"
+        yield f"Measured, not proven: {who} kept {kept}."
+    if isinstance(changes, PlausibleChanges) and not changes.biases and calibrated is not None:
         yield (
-            f"Measured, not proven: {who} retrained in fact kept {numbers.share(refits.mean)} of the promises{worst}."
-            + (
-                ""
-                if one
-                else f" {_of(refits.by_all, found, 'promises', 'was', 'were')} kept by every one of them."
-            )
+            "The proof leaves the biases of the model as they are. Updates move them too, so the measured updates are "
+            "not covered."
         )
-    what = "what was" if radii.along.unit == "factor" else "the δ"
-    if calibrated is not None and isinstance(changes, PlausibleChanges) and not changes.biases:
-        yield (
-            f"Δ leaves the biases as they are, which retraining moves too, so nothing is proven about the δ calibrated "
-            f"on the lender's retraining, {numbers.about(calibrated.delta)}."
-        )
-    elif calibrated is not None and calibrated.covered:
-        yield (
-            f"Δ covers {what} calibrated on the lender's retraining, "
-            f"{calibrated.several or numbers.about(calibrated.delta)}; what is known about it stands under “How sure”."
-        )
-    elif calibrated is not None and method.survival is not None:
+    elif calibrated is not None and not calibrated.covered and method.survival is not None:
         survive = int((radii.lower > calibrated.delta).sum())
+        far = (
+            f"{calibrated.rank:,} of the {len(calibrated.updates):,} measured updates did"
+            if calibrated.rank
+            else "the measured updates did"
+        )
         yield (
-            f"{_of(survive, found, 'promises', 'is', 'are')} proven to hold up to {what} calibrated on the "
-            f"lender's retraining, {numbers.about(calibrated.delta)}."
+            f"{_of(survive, found, 'promises', 'is', 'are')} proven for every model that moves no further than {far}."
         )
 
 
-def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: Bools) -> Iterator[str]:
-    """What the guarantee does not say, and what is particular about these figures."""
-    changes = recourse.changes
-    if changes is not None:
-        yield from _limits_of_changes(changes)
-    trees = isinstance(recourse.model.trained, TreeEnsemble)
-    beside = " or, where a letter names ends, about values between them" if trees else ""
-    yield from (
-        f"A promise is about the very values advised{beside}. Someone who ends up elsewhere, even better off, is not "
-        "covered.",
-        "Whether the advice is good, possible or fair is for those who give it to judge. Differences between groups "
-        "are described here, not explained.",
-        "A certificate holds for the model in float64, as it was certified, rounding included. A server that computes "
-        "in another arithmetic may differ by its own rounding."
-        if isinstance(recourse.classifier, Network)
-        else "A verdict holds for the trees as their library computes them, rounding included."
-        if trees
-        else "A verdict holds for the scores as the model computed them for this report.",
-        "Figures are rounded for reading; a radius, and the size of Δ that something is proven for, always downwards.",
-    )
-    if radii.unknown:
-        yield radii.unknown
-    elif method.found:
-        # One digit, upwards, without an exponent: an upper bound that people can read.
-        exponent = math.floor(math.log10(radii.slack))
-        slack = math.ceil(radii.slack / 10.0**exponent - 1e-6) * 10.0**exponent
+def _proof(method: Figures, models: str) -> Iterator[str]:
+    """How many promises are proven, and of which models."""
+    found, robust = method.found, method.robust
+    if robust == found:
+        yield f"{'The' if found == 1 else 'Each'} promise is proven for {models}."
+    else:
+        yield f"{_of(robust, found, 'promises', 'is', 'are')} proven for {models}."
+    broken = found - robust - method.unknown
+    if broken:
         yield (
-            f"A radius is a proven lower bound: the promise is safe for every smaller {radii.along.unit}. The true one "
-            f"is at most {slack:.{max(0, -exponent)}f} larger, save for promises that are undecided."
-        )
-    if isinstance(changes, PlausibleChanges) and isinstance(changes.delta, tuple) and radii.known:
-        yield (
-            f"Δ has a radius for each {'layer' if changes.per_layer else 'parameter'}, while radii and curves let "
-            "every parameter move by the same delta; the line marks the largest radius, so that shares there can lie "
-            "below the share that is proven for Δ."
-        )
-    if isinstance(changes, PlausibleChanges) and not changes.biases:
-        yield (
-            "The biases stay as they are in every model that verdicts, radii and curves speak of. Retraining usually "
-            "moves them too, and is then not covered."
+            f"{broken:,} {_plural(broken, 'promise')} can be broken by a plausible model; see "
+            f"{_plural(broken, 'the page of this person', 'the pages of these people')}."
         )
     if method.unknown:
         yield (
+            f"{method.unknown:,} {_plural(method.unknown, 'promise is', 'promises are')} undecided and "
+            f"{_plural(method.unknown, 'does', 'do')} not count as proven."
+        )
+
+
+def _chances(recourse: Recourse, found: int, inside: Inside | None) -> Iterator[str]:
+    """What was measured, never worded as a proof."""
+    changes = recourse.changes
+    assert changes is not None
+    if inside is not None:
+        yield f"Measured, not proven: {chance_of_update(inside)}."
+    if changes.chance is not None:
+        stated = sum(recourse.chance(row) is not None for row in recourse.answered.tolist())
+        of = f" for {_of(stated, found, 'promises')}" * (stated < found)
+        yield f"Measured, not proven{of}: {chance_of_promises(changes.chance)}."
+    elif changes.unit == "margin":
+        yield (
+            "That says how clear today's decision is. How far an update lowers scores was not measured, so nothing is "
+            "known about the next model."
+        )
+
+
+def _compared(method: Figures, others: Sequence[Figures]) -> Iterator[str]:
+    """How much of the other advice would have been proven, where less."""
+    for other in others[:1]:
+        if other.robust < method.robust:
+            some = f"only {other.robust:,}" if other.robust else "none"
+            yield f"By comparison (“{other.name}”): of {other.found:,} pieces of advice {some} would be proven."
+
+
+def chance_of_update(inside: Inside) -> str:
+    """How probably the next update lies in Δ, for people."""
+    if inside.confidence is not None:
+        return (
+            f"with confidence {inside.confidence:.0%} at least {inside.coverage:.0%} of the updates to come stay "
+            "within that, if they are made like the measured ones"
+        )
+    return (
+        f"the next update stays within that with probability {percent_of(inside)}, "
+        "if it is made like the measured ones"
+    )
+
+
+def percent_of(inside: Inside) -> str:
+    """The probability, rounded down, as it is a promise."""
+    percent = 100.0 * inside.probability
+    digits = 0 if percent < 99.0 else 1
+    return f"{math.floor(percent * 10**digits + 1e-9) / 10**digits:g}%"
+
+
+def chance_of_promises(chance: Chance) -> str:
+    """How many promises the next model is expected to break, for people; the facts have every condition."""
+    broken = one_in(chance.broken)
+    made = f"if it is made like the {chance.models:,} that were measured"
+    if chance.probability is None:
+        return f"the next model is expected to break at most {broken} of such promises, {made}"
+    return f"with probability {chance.probability:g} the next model breaks at most {broken} of such promises, {made}"
+
+
+def figures_for(
+    method: Figures,
+    changes: Changes | None,
+    inside: Inside | None,
+    refits: Refits | None,
+    needed: int,
+    moves: Sequence[Moves],
+) -> Iterator[tuple[str, str]]:
+    """At most three numbers, each with its words."""
+    if not needed:
+        return
+    if changes is None:
+        yield f"{method.found:,} of {needed:,}", "people have advice"
+    else:
+        yield f"{method.robust:,} of {needed:,}", "people have proven advice"
+    if not method.found:
+        return
+    if not method.robust and changes is not None:
+        inside = None
+    if inside is not None and inside.confidence is None:
+        yield (
+            percent_of(inside),
+            "probability that the next update stays within the proof: measured, not proven",
+        )
+    elif changes is not None and changes.chance is not None and method.robust:
+        share = one_in(changes.chance.broken)
+        yield (
+            share,
+            "the most promises that the next model is expected to break: measured, not proven",
+        )
+    elif refits is not None:
+        yield (
+            numbers.share(refits.mean),
+            "of the promises kept by updated models: measured, not proven",
+        )
+    if method.changes is not None:
+        yield (
+            tenths(method.changes),
+            f"{'change' if method.changes == 1 else 'changes'} for each person{typical_of(moves)}",
+        )
+
+
+def tenths(number: float | None) -> str:
+    """A mean number of changes.
+
+    >>> tenths(3.44), tenths(2.0), tenths(None)
+    ('3.4', '2', '–')
+    """
+    return numbers.NOTHING if number is None else f"{number:.1f}".removesuffix(".0")
+
+
+def typical_of(moves: Sequence[Moves]) -> str:
+    """The two commonest changes of numbers, with their median."""
+    known = [one for one in moves if one.changed and one.median]
+    said = [
+        f"{one.column.label} {numbers.change(float(f'{one.median:.3g}'), one.column.unit)}"
+        for one in sorted(known, key=lambda one: -one.changed)[:2]
+    ]
+    return f"; typically {', '.join(said)}" if said else ""
+
+
+def limits_of(
+    recourse: Recourse, method: Figures, needed: Bools, inside: Inside | None
+) -> Iterator[str]:
+    """What the page does not say, and what is particular about these people."""
+    changes = recourse.changes
+    if changes is not None:
+        yield from _limits_of_changes(changes, inside)
+    trees = isinstance(recourse.model.trained, TreeEnsemble)
+    between = " or, where a letter names ends, about values between them" if trees else ""
+    yield from (
+        f"A promise is about the very values advised{between}. A person who ends up elsewhere, even better off, is not "
+        "covered.",
+        "Whether advice is good, possible or fair is for the people who give it to judge. Differences between groups "
+        "are described here, not explained.",
+    )
+    if method.unknown:
+        yield (
             f"{method.unknown:,} undecided {_plural(method.unknown, 'promise')} never "
-            f"{'counts' if method.unknown == 1 else 'count'} as safe, and a radius of theirs is not said to exceed Δ's."
+            f"{'counts' if method.unknown == 1 else 'count'} as proven."
         )
     already = int((~needed).sum())
     if already:
@@ -265,7 +373,7 @@ def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: Bools) 
     if touched:
         yield (
             f"{touched:,} {_plural(touched, 'piece')} of advice {'changes' if touched == 1 else 'change'} a protected "
-            "attribute. Nobody can be told that, and no letter says it: make it immutable."
+            "attribute. No letter may say that: make the attribute immutable."
         )
     remarked = int(np.count_nonzero(recourse.reason[recourse.found]))
     if remarked:
@@ -275,39 +383,73 @@ def limits_of(recourse: Recourse, method: Figures, radii: Radii, needed: Bools) 
         )
 
 
-def _limits_of_changes(changes: Changes) -> Iterator[str]:
+def technical_of(recourse: Recourse, method: Figures, radii: Radii) -> Iterator[str]:
+    """What auditors need to know about verdicts, radii and curves."""
+    changes = recourse.changes
+    yield (
+        "A certificate holds for the model in float64, as it was certified, rounding included. A server that computes "
+        "in another arithmetic may differ by its own rounding."
+        if isinstance(recourse.classifier, Network)
+        else "A verdict holds for the trees as their library computes them, rounding included."
+        if isinstance(recourse.model.trained, TreeEnsemble)
+        else "A verdict holds for the scores as the model computed them for this report."
+    )
+    yield "Figures are rounded for reading; a radius, and the size of Δ that something is proven for, always downwards."
+    if radii.unknown:
+        yield radii.unknown
+    elif method.found:
+        # One digit, upwards, without an exponent: an upper bound that people can read.
+        exponent = math.floor(math.log10(radii.slack))
+        slack = math.ceil(radii.slack / 10.0**exponent - 1e-6) * 10.0**exponent
+        yield (
+            f"A radius is a proven lower bound: the promise is proven for every smaller {radii.along.unit}. The true "
+            f"one is at most {slack:.{max(0, -exponent)}f} larger, except for promises that are undecided."
+        )
+    if isinstance(changes, PlausibleChanges) and isinstance(changes.delta, tuple) and radii.known:
+        yield (
+            f"Δ has a radius for each {'layer' if changes.per_layer else 'parameter'}, while radii and curves let "
+            "every parameter move by the same delta. Shares on the curve can therefore lie below the share that is "
+            "proven for Δ."
+        )
+    if isinstance(changes, PlausibleChanges) and not changes.biases:
+        yield (
+            "The biases stay as they are in every model that verdicts, radii and curves speak of. Retraining usually "
+            "moves them too, and is then not covered."
+        )
+    if method.unknown:
+        yield "A radius of undecided advice is not said to exceed Δ's."
+
+
+def _limits_of_changes(changes: Changes, inside: Inside | None) -> Iterator[str]:
     """What Δ leaves open."""
     if changes.unit == "margin":
         yield (
-            "Δ bounds how far a margin falls, not how a model changes: which retrained models lie in it is a matter of "
-            "measurement, not of proof."
+            "The proof bounds how far a score falls, not how a model changes. Which retrained models it covers is a "
+            "matter of measurement, not of proof."
         )
     else:
-        scratch = (
-            " A model trained from scratch, with another seed, is typically nowhere near today's, however alike their "
-            "decisions."
-        )
+        scratch = " A model that is retrained from scratch is typically not among them, however alike its decisions."
         known = (
-            "an assumption about how you retrain"
-            if changes.inside is None
-            else "not proven: its probability was measured, on retrainings that the next one has to be like"
+            "that is an assumption about how you retrain"
+            if inside is None
+            else "its probability was measured, on updates that the next one has to be like"
         )
-        yield f"That the next model lies in Δ is {known}." + (
+        yield f"No proof says that the next model is one of those: {known}." + (
             scratch if isinstance(changes, PlausibleChanges) else ""
         )
-        what = "leaves and thresholds" if changes.unit == "factor" else "parameters"
+        parts = "leaves and thresholds" if changes.unit == "factor" else "parameters"
         yield (
-            f"Δ moves the model's own {what}. A scaler fitted anew, an encoder with a new category or "
+            f"The proof covers changes of the model's own {parts}. A refitted scaler, a new category or "
             + (
                 "a moved decision threshold"
                 if changes.threshold is None
-                else "a threshold beyond those that Δ names"
+                else "a threshold beyond the stated ones"
             )
-            + " is another change, and not covered."
+            + " is not covered."
         )
     if changes.chance is not None:
         yield (
-            "The chance is about the share of all such promises, under models retrained like those it was calibrated "
+            "The chance is about the share of all such promises, under models retrained like those it was measured "
             "on. It is no proof, and says nothing about a single person."
         )
 
@@ -320,21 +462,34 @@ def classes_of(recourse: Recourse) -> str:
     return "the class that they asked for"
 
 
+def for_people(reason: str) -> str:
+    """A generator's reason without the words of the mathematics.
+
+    >>> for_people("proven: no point within the constraints is accepted by every model in Δ")
+    'proven: no change within the limits is accepted by every plausible model'
+    """
+    for said, plain in _PLAIN.items():
+        reason = reason.replace(said, plain)
+    return reason
+
+
 def capital(text: str) -> str:
     """The text with a capital at its beginning."""
     return text[:1].upper() + text[1:]
 
 
 def _of(part: int, whole: int, what: str, *verb: str) -> str:
-    """So many of so many, and the verb for one of them and for several."""
+    """A part of a whole, and the verb for one of them and for several."""
     end = f" {_plural(part, *verb)}" if verb else ""
     if part != whole:
         return f"{part:,} of {whole:,} {what} ({numbers.part_of(part, whole)}){end}"
-    return (
-        f"All {whole:,} {what}"
-        if whole > 1
-        else {"people": "The one person"}.get(what, "The one promise")
-    ) + end
+    return (f"All {whole:,} {what}" if whole > 1 else "The one promise") + end
+
+
+def _everyone(count: int, who: str) -> str:
+    """All of them, or the only one."""
+    one = who.replace("people who do", "person who does").replace("people", "person")
+    return f"all {count:,} {who}" if count > 1 else f"the one {one}"
 
 
 def _plural(count: int, one: str, many: str = "") -> str:

@@ -1,9 +1,11 @@
 "use strict";
-/* Sorting, filtering, tooltips and the page of one person. Texts become text nodes, never markup. */
+/* Sorting, filtering, printing and the page of one person. Texts become text nodes, never markup. */
 (async () => {
   const ROWS = 50;
+  /* A printout has all selected people, or says that it has the first of them. */
+  const MOST_PRINTED = 1000;
   const VERDICTS = {
-    ROBUST: ["●", "proven to survive"],
+    ROBUST: ["●", "proven"],
     NOT_ROBUST: ["○", "can be broken"],
     UNKNOWN: ["◐", "undecided"],
     uncertified: ["◌", "not certified"],
@@ -45,7 +47,8 @@
   /* Inside Δ is never said to be beyond its size, nor outside to be within it. */
   const away = ([distance, inside]) => (inside ? figure(distance, 3, "trunc") : apart(distance, "expand"));
   const count = (value) => value.toLocaleString("en-US");
-  const withUnit = (text, unit) => (!unit ? text : unit === "%" || unit === "percent" ? text + "%" : `${text} ${unit}`);
+  const people = (value) => `${count(value)} ${value === 1 ? "person" : "people"}`;
+  const withUnit = (text, unit) => (!unit ? text : unit === "%" || unit === "percent" ? text + "%" : `${text}\u00a0${unit}`);
   function amount(value, unit, digits = 6) {
     if (value === null) return "–";
     if (typeof value === "boolean") return value ? "yes" : "no";
@@ -101,93 +104,28 @@
     });
   }
 
-  /* Tooltips: the mark under the pointer or near it; with the keyboard, arrows walk from mark to mark. */
-  function tooltips(plot) {
-    const marks = () => [...plot.querySelectorAll("[data-tip]")].filter((mark) => mark.getClientRects().length);
-    const tip = $("tip");
-    let lit = null;
-    function show(mark, speak) {
-      if (lit) lit.classList.remove("lit");
-      lit = mark;
-      tip.hidden = !mark;
-      if (!mark) return;
-      mark.classList.add("lit");
-      tip.textContent = mark.dataset.tip;
-      if (speak) $("said").textContent = mark.dataset.tip;
-      put(mark);
-    }
-    function put(mark) {
-      const box = mark.getBoundingClientRect();
-      const own = tip.getBoundingClientRect();
-      const left = box.left + box.width / 2 - own.width / 2;
-      const above = box.top - own.height - 8;
-      tip.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - own.width - 8))}px`;
-      tip.style.top = `${above > 4 ? above : box.bottom + 8}px`;
-    }
-    function near(event) {
-      const under = event.target.closest("[data-tip]");
-      if (under) return under;
-      let best = null;
-      let least = 28;
-      for (const mark of marks()) {
-        const box = mark.getBoundingClientRect();
-        const far = Math.hypot(event.clientX - box.left - box.width / 2, event.clientY - box.top - box.height / 2);
-        if (far < least) [best, least] = [mark, far];
-      }
-      return best;
-    }
-    const open = (mark) => {
-      if (mark && mark.dataset.person !== undefined) location.hash = `person=${mark.dataset.person}`;
-    };
-    const title = plot.querySelector("title").textContent;
-    plot.tabIndex = 0;
-    plot.setAttribute("role", "group");
-    plot.setAttribute("aria-label", `${title}. Arrow keys read the values one by one.`);
-    plot.addEventListener("pointermove", (event) => show(near(event)));
-    plot.addEventListener("pointerleave", () => show(null));
-    plot.addEventListener("click", (event) => open(event.target.closest("[data-person]")));
-    plot.addEventListener("focus", () => plot.matches(":focus-visible") && show(marks()[0] ?? null, true));
-    plot.addEventListener("blur", () => show(null));
-    plot.addEventListener("keydown", (event) => {
-      const all = marks();
-      const now = all.indexOf(lit);
-      const to = {
-        ArrowRight: now + 1, ArrowDown: now + 1, ArrowLeft: now - 1, ArrowUp: now - 1, Home: 0, End: all.length - 1,
-      }[event.key];
-      if (event.key === "Escape") show(null);
-      else if (event.key === "Enter") open(lit);
-      else if (to !== undefined && all.length) {
-        event.preventDefault();
-        show(all[(to + all.length) % all.length], true);
-      }
-    });
-    /* Focus scrolls a plot into view: the tooltip stays with its mark. */
-    addEventListener("scroll", () => lit && put(lit), { passive: true });
-  }
-
   document.querySelectorAll("table.sortable").forEach(sortable);
-  document.querySelectorAll(".plot").forEach(tooltips);
   currentSection();
 
   let data;
   try {
     data = await load();
   } catch {
-    $("said").textContent = "This browser cannot unpack the table of people; a newer one can.";
-    $("everyone").parentElement.before(make("p", { class: "empty" }, $("said").textContent));
+    const sorry = "This browser cannot unpack the table of people; a newer one can.";
+    $("everyone").parentElement.before(make("p", { class: "empty", role: "status" }, sorry));
     return;
   }
   const everyone = data.keys.map((_, i) => i);
   const kind = everyone.map((i) => (data.after[i] && !data.verdicts[i] ? "uncertified" : data.verdicts[i]));
   const words = (i) =>
     data.after[i] ? data.advice[i].map((code) => data.texts.advice[code]).join("; ") : data.texts.reasons[data.reasons[i]];
+  const reasons = (i) => (data.against[i] || []).map(([, code]) => data.texts.against[code]);
   let searched = null;
   const state = { page: 0, rows: everyone, sort: null };
 
   const SORTS = {
     key: (i) => data.keys[i],
     verdict: (i) => ORDER.indexOf(kind[i]),
-    cost: (i) => data.costs[i],
     radius: (i) => data.radii[i],
     changes: (i) => (data.after[i] ? data.advice[i].length : null),
   };
@@ -197,36 +135,87 @@
     return make("span", { class: "verdict" }, make("span", { class: "sign", "aria-hidden": "true" }, sign), " ", text);
   }
 
-  function draw() {
-    const last = Math.max(Math.ceil(state.rows.length / ROWS) - 1, 0);
-    state.page = Math.min(Math.max(state.page, 0), last);
-    const shown = state.rows.slice(state.page * ROWS, (state.page + 1) * ROWS);
+  /* How far the proof reaches, on the scale of the whole page. */
+  function lasts(i) {
+    const words = data.texts.lasts[data.lasts[i]];
+    if (data.radii[i] === null) return words || "–";
+    const part = `${(100 * Math.min(data.radii[i] / data.gauge[0], 1)).toFixed(2)}%`;
+    return make("span", { class: "with-bar" },
+      make("svg", { class: "inline-bar", width: "100%", height: 12, "aria-hidden": "true", focusable: "false" },
+        make("rect", { class: "ground", width: "100%", height: 12 }), make("rect", { class: "full", width: part, height: 12 })),
+      make("span", { class: "number" }, words));
+  }
+
+  function rows(people) {
     $("everyone").tBodies[0].replaceChildren(
-      ...shown.map((i) =>
+      ...people.map((i) =>
         make("tr", {},
           make("th", { scope: "row" }, make("a", { href: `#person=${i}` }, data.keys[i])),
           make("td", {}, verdict(i)),
-          make("td", { class: "number" }, figure(data.costs[i])),
-          make("td", { class: "number" }, radius(data.radii[i])),
+          data.gauge ? make("td", { class: "lasts" }, lasts(i)) : null,
           make("td", { class: "number roomy" }, data.after[i] ? String(data.advice[i].length) : "–"),
           make("td", { class: "advice roomy" }, make("div", {}, words(i))),
         ),
       ),
     );
-    if (!shown.length) {
-      $("everyone").tBodies[0].append(make("tr", {}, make("td", { colspan: 6 }, "Nobody matches.")));
+    if (!people.length) {
+      $("everyone").tBodies[0].append(make("tr", {}, make("td", { colspan: 5 }, "No person matches.")));
     }
+  }
+
+  function draw() {
+    const last = Math.max(Math.ceil(state.rows.length / ROWS) - 1, 0);
+    state.page = Math.min(Math.max(state.page, 0), last);
+    rows(state.rows.slice(state.page * ROWS, (state.page + 1) * ROWS));
     $("pages").textContent = `page ${count(state.page + 1)} of ${count(last + 1)}, ${ROWS} people on each`;
     $("earlier").disabled = state.page === 0;
     $("later").disabled = state.page === last;
     $("pager").hidden = last === 0;
   }
 
+  /* A person on one sheet of A4: smaller where it takes that, as long as it can be read. */
+  function fit(article) {
+    document.documentElement.classList.add("sheet");
+    article.style.width = "180mm";
+    const room = (265 * 96) / 25.4;
+    const height = article.getBoundingClientRect().height;
+    article.style.width = "";
+    if (height > room) article.style.zoom = Math.max(room / height, 0.6);
+  }
+
+  /* On paper: everyone who is selected, and every fold open. */
+  let folds = [];
+  addEventListener("beforeprint", () => {
+    folds = [...document.querySelectorAll("details:not([open])")];
+    folds.forEach((fold) => { fold.open = true; });
+    if (!$("person").hidden) {
+      fit($("person"));
+      return;
+    }
+    const shown = state.rows.slice(0, MOST_PRINTED);
+    const some = state.rows.length < everyone.length ? `${count(state.rows.length)} selected people of ${count(everyone.length)}` : `${people(everyone.length)}`;
+    $("extract").textContent = shown.length < state.rows.length
+      ? `This printout has the first ${count(shown.length)} of ${some}. Filter the list to print the others.`
+      : state.rows.length < everyone.length ? `This printout has ${some}.` : `This printout has all ${some}.`;
+    $("extract").hidden = false;
+    rows(shown);
+  });
+  addEventListener("afterprint", () => {
+    folds.forEach((fold) => { fold.open = false; });
+    document.documentElement.classList.remove("sheet");
+    $("person").style.zoom = "";
+    $("extract").hidden = true;
+    draw();
+  });
+
   function select() {
     const text = $("find").value.trim().toLowerCase();
     const only = $("only").value;
-    if (text && !searched) searched = everyone.map((i) => `${data.keys[i]} ${words(i)}`.toLowerCase());
-    state.rows = everyone.filter((i) => (only === "*" || kind[i] === only) && (!text || searched[i].includes(text)));
+    if (text && !searched) searched = everyone.map((i) => `${data.keys[i]} ${words(i)} ${reasons(i).join(" ")}`.toLowerCase());
+    /* A whole key is one person; other texts match anywhere. */
+    const exact = everyone.some((i) => data.keys[i].toLowerCase() === text);
+    const fits = (i) => !text || (exact ? data.keys[i].toLowerCase() === text : searched[i].includes(text));
+    state.rows = everyone.filter((i) => (only === "*" || kind[i] === only) && fits(i));
     if (state.sort) {
       const value = SORTS[state.sort.by];
       state.rows.sort((a, b) => compare(value(a), value(b), state.sort.sign) || a - b);
@@ -234,7 +223,7 @@
     state.page = 0;
     const all = state.rows.length === everyone.length;
     $("counted").textContent = all
-      ? `${count(everyone.length)} ${everyone.length === 1 ? "person" : "people"}`
+      ? people(everyone.length)
       : `${count(state.rows.length)} of ${count(everyone.length)} people`;
     draw();
   }
@@ -258,12 +247,12 @@
   let place = null;
 
   function statement(i) {
-    const plausible = data.delta === null ? "Δ" : `Δ (${data.symbol}\u00a0=\u00a0${data.deltas})`;
+    const once = "once the advice is followed";
     const says = {
-      ROBUST: [data.symbol === "margin" ? "Clear by the margin." : "Proven to survive.", `Every model in ${plausible} gives the promised answer once this is done.`],
-      NOT_ROBUST: ["Can be broken.", `At least one model in ${plausible} gives another answer even when all of it is done.`],
-      UNKNOWN: ["Undecided.", `Neither a proof nor a counter-model was found for ${plausible}. Do not treat it as proven.`],
-      uncertified: ["Not certified.", "Today’s model gives the promised answer; nothing was proven about retrained ones."],
+      ROBUST: ["Proven.", `${capital(data.models)} gives ${data.wanted} ${once}.`],
+      NOT_ROBUST: ["Can be broken.", `Today’s model gives ${data.wanted} ${once}, but a plausible model does not. Do not hand this out as a promise.`],
+      UNKNOWN: ["Undecided.", "Neither a proof nor a model that breaks the promise was found. Do not treat it as proven."],
+      uncertified: ["Not certified.", `Today’s model gives ${data.wanted} ${once}; nothing was proven about other models.`],
       "": ["No advice.", words(i) || "No reason was given."],
     }[kind[i]];
     const strong = kind[i] === "ROBUST";
@@ -271,107 +260,90 @@
     return make("p", { class: strong ? "statement" : "statement weak" }, sign, " ", make("strong", {}, says[0]), " ", says[1]);
   }
 
-  function keyFigures(i) {
-    const entries = [];
+  const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+  const percent = (unit) => (unit === "%" || unit === "percent" ? unit : "");
+
+  /* Today's decision, and the probability behind it. */
+  function decision(i) {
     const [today, then] = data.chances[i] || ["", ""];
-    const from = data.threshold ? `; it takes ${local(data.threshold, { style: "percent", maximumFractionDigits: 2 })}` : "";
-    if (today) entries.push(["Probability of a yes", then || today, (then ? `once it is done; ${today} today` : "today") + from]);
-    if (data.costs[i] !== null) entries.push(["Cost", figure(data.costs[i]), data.cost ? data.cost[0].toLowerCase() + data.cost.slice(1) : "all changes together"]);
-    if (data.gaps[i] !== null) {
-      const none = data.gaps[i] <= 0;
-      entries.push(["Gap", none ? "0" : figure(data.gaps[i], 3, "expand"), none ? "proven cheapest" : "at most above the cheapest"]);
-    }
-    if (data.radii[i] !== null) {
-      entries.push(["Certified radius", apart(data.radii[i], "trunc"), data.delta === null ? "" : `${data.symbol} is ${data.deltas}`]);
-    }
-    if (data.kept[i] !== null) entries.push(["Kept by", `${count(data.kept[i])} of ${count(data.refits)}`, "models retrained in fact"]);
-    if (data.worst[i] !== null) entries.push(["Worst margin", figure(data.worst[i], 3, "floor"), "over all of Δ; above 0 holds"]);
-    if (!entries.length) return null;
-    return make("dl", { class: "figures" }, ...entries.map(([name, number, beside]) =>
-      make("div", {}, make("dt", {}, name),
-        make("dd", {}, make("span", { class: "large" }, number), beside ? make("span", { class: "quiet" }, beside) : null)),
-    ));
+    const takes = data.threshold ? `; a yes takes ${local(data.threshold, { style: "percent", maximumFractionDigits: 2 })}` : "";
+    const parts = [];
+    if (today) parts.push(`The model gives a probability of ${today} for ${data.wanted}${takes}.`);
+    if (then) parts.push(`Once the advice is followed, it gives ${then}.`);
+    return make("p", { class: "says" }, "Decision today: ", make("strong", {}, data.accepted[i] ? "yes" : "no"), ". ", parts.join(" "));
   }
 
-  /* How far the advice reaches, and where delta and the counter-model lie. */
-  function ruler(i) {
-    if (data.radii[i] === null) return null;
-    const counter = data.counters.rows[i];
-    const marks = [
-      data.delta === null ? null : [data.delta, `${data.symbol}\u00a0=\u00a0${delta(data.delta)}`, "limit promised"],
-      data.calibrated === null || (data.delta !== null && data.calibrated <= data.delta && delta(data.calibrated) === delta(data.delta))
-        ? null : [data.calibrated, `calibrated ${delta(data.calibrated)}`, "limit calibrated"],
-    ].filter(Boolean);
-    const end = 1.2 * Math.max(data.radii[i], counter ? counter[0] : 0, ...marks.map((mark) => mark[0]), 1e-12);
-    const at = (value) => `${((100 * value) / end).toFixed(2)}%`;
-    marks.sort((a, b) => a[0] - b[0]);
-    const flip = marks.length > 0 && marks[marks.length - 1][0] / end > 0.6;
-    const said = `Proven up to ${apart(data.radii[i], "trunc")}` + marks.map((mark) => `; ${mark[1]}`).join("") +
-      (counter ? `; the nearest counter-model found is ${away(counter)} away` : "");
+  function why(i) {
+    const list = reasons(i).map((sentence) => make("li", {}, sentence));
+    return list.length ? [make("h2", {}, "Why, in the words of the letter"), make("ul", { class: "steps" }, ...list)] : [];
+  }
+
+  /* How far the proof reaches, against the updates that were measured, or against what was promised. */
+  function gauge(i) {
+    if (data.radii[i] === null || !data.gauge) return [];
+    const [end, marks] = data.gauge;
+    const own = data.radii[i];
+    const at = (value) => `${((100 * Math.min(value, end)) / end).toFixed(2)}%`;
+    const said = `proven to here: ${data.texts.lasts[data.lasts[i]]}`;
+    const top = 16 * marks.length;
     const parts = [
-      make("rect", { class: "track", x: 0, y: 36, width: "100%", height: 20 }),
-      make("rect", { class: "proven", x: 0, y: 36, width: at(data.radii[i]), height: 20 }),
+      make("rect", { class: "track", x: 0, y: top + 6, width: "100%", height: 16 }),
+      make("rect", { class: "proven", x: 0, y: top + 6, width: at(own), height: 16 }),
     ];
-    marks.forEach(([value, text, style], row) => {
-      const y = (flip ? marks.length - 1 - row : row) * 16 + (marks.length > 1 ? 12 : 28);
-      parts.push(make("line", { class: style, x1: at(value), x2: at(value), y1: y - 9, y2: 62 }));
-      parts.push(make("text", { x: at(value), dx: flip ? -5 : 5, y, "text-anchor": flip ? "end" : "start" }, text));
+    marks.forEach(([value, text], row) => {
+      const y = 16 * row + 12;
+      parts.push(make("line", { class: "limit", x1: at(value), x2: at(value), y1: y - 10, y2: top + 26 }));
+      parts.push(make("text", { x: at(value), dx: 5, y }, text));
     });
-    if (counter) {
-      parts.push(make("line", { class: "counter", x1: at(counter[0]), x2: at(counter[0]), y1: 32, y2: 66 }));
-      const text = `counter-model at ${away(counter)}`;
-      parts.push(make("text", { x: at(counter[0]), y: 84, "text-anchor": counter[0] / end > 0.75 ? "end" : counter[0] / end < 0.25 ? "start" : "middle" }, text));
-    } else {
-      parts.push(make("text", { x: 0, y: 84 }, `proven up to ${apart(data.radii[i], "trunc")}`));
-    }
-    return make("figure", { class: "ruler" }, make("svg", { role: "img", "aria-label": said }, ...parts),
-      make("figcaption", {}, `The bar is how far ${data.free} with the advice still proven to hold.`));
+    const side = own / end > 0.75 ? "end" : own / end < 0.25 ? "start" : "middle";
+    parts.push(make("line", { class: "counter", x1: at(own), x2: at(own), y1: top + 2, y2: top + 28 }));
+    parts.push(make("text", { x: at(own), y: top + 42, "text-anchor": side }, own > end ? `${said} (beyond this scale)` : said));
+    return [make("figure", { class: "ruler" }, make("svg", { role: "img", "aria-label": said, height: top + 48 }, ...parts))];
   }
 
-  function changes(i) {
-    if (!data.after[i]) return [];
-    if (!data.advice[i].length) return [];
-    const list = data.advice[i].map((code) => make("li", {}, data.texts.advice[code]));
-    const remark = data.texts.reasons[data.reasons[i]];
-    return [make("h2", {}, "What to change"), make("ul", { class: "steps" }, ...list),
-      remark ? make("p", { class: "empty" }, `Remark: ${remark}`) : null];
-  }
-
-  /* What counts against the person, with codes where columns have them. */
-  function against(i) {
-    const rows = (data.against[i] || []).map(([column, usual, margin]) => {
-      const [label, unit, , code, reason] = data.columns[column];
-      const percent = unit === "%" || unit === "percent" ? unit : "";
+  /* What changes as a table; what stays as one paragraph. */
+  function advice(i) {
+    const after = new Map();
+    const flat = data.after[i] || [];
+    for (let k = 0; k < flat.length; k += 2) after.set(flat[k], flat[k + 1]);
+    const all = data.columns.map((_, column) => column);
+    const rows = all.filter((column) => after.has(column)).map((column) => {
+      const [label, unit, moves] = data.columns[column];
+      const old = before(column, i);
+      const now = after.get(column);
+      const digits = amount(old) === amount(now) ? 17 : 6;
+      const step = typeof old === "number" && typeof now === "number" ? now - old : null;
+      const by = step === null ? "–" : (step > 0 ? "+" : "") + withUnit(figure(step, 4), percent(unit) ? "points" : unit);
       return make("tr", {},
-        make("th", { scope: "row" }, ...breakable(reason || label), reason ? make("span", { class: "quiet" }, `${label} · code ${code}`) : null),
-        make("td", { class: "side" }, amount(before(column, i), percent)),
-        make("td", { class: "side" }, amount(usual, percent)),
-        make("td", { class: "number" }, figure(margin)));
+        make("th", { scope: "row" }, ...breakable(label), moves ? make("span", { class: "quiet" }, moves) : null),
+        make("td", { class: "side" }, amount(old, unit, digits)),
+        make("td", { class: "side goal" }, amount(now, unit, digits)),
+        make("td", { class: "side" }, by));
     });
-    if (!rows.length) return [];
-    const heads = [["What"], ["Today", "number"], ["Accepted people", "number"], ["Margin won", "number"]];
-    return [make("h2", {}, "What counts against them"),
-      make("p", { class: "caption" }, (data.against[i][0][3]
-        ? "Each detail by itself, set to the usual value of accepted people (without a table of people: to the middle of its range), as far as this person can get there."
-        : "Nothing that this person can change counts by itself. These are details that they cannot change, each set to the usual value of accepted people (without a table of people: to the middle of its range).") +
-        " The margin grows by so much; above 0 is a yes."),
-      table("What counts against them", heads, [["", rows]])];
+    const still = all.filter((column) => !after.has(column)).map((column) =>
+      `${data.columns[column][0]} ${amount(before(column, i), data.columns[column][1])}`);
+    const remark = data.after[i] ? data.texts.reasons[data.reasons[i]] : "";
+    const parts = [];
+    if (rows.length) {
+      parts.push(make("h2", {}, "What to do"),
+        table("What to do", [["What"], ["Today", "number"], ["Goal", "number"], ["Change", "number"]], rows));
+    }
+    if (remark) parts.push(make("p", { class: "empty" }, `Remark: ${remark}`));
+    if (still.length) parts.push(make("p", { class: "caption still" }, `${rows.length ? "Stays as it is" : "Today"}: ${still.join(" · ")}.`));
+    return parts;
   }
 
   function otherWays(i) {
     const ways = data.others[i] || [];
     if (!ways.length) return [];
-    const items = ways.map(([name, kind, codes]) => make("li", {}, make("strong", {}, name), ": ",
-      codes.map((code) => data.texts.advice[code]).join("; "), kind ? make("span", { class: "quiet" }, ` (${VERDICTS[kind][1]})`) : null));
-    return [make("h2", {}, "Other ways"), make("ul", { class: "ways-listed" }, ...items)];
+    const items = ways.map(([name, codes]) => make("li", {}, make("strong", {}, capital(name)), ": ",
+      codes.map((code) => data.texts.advice[code]).join("; "), "."));
+    return [make("h2", {}, "Other proven ways"), make("ul", { class: "ways-listed" }, ...items)];
   }
 
-  function papers(i) {
-    const facts = [];
-    if (data.letters[i]) facts.push(["Letter", make("a", { href: data.letters[i] }, "The letter to this person")]);
-    if (data.certificates[i]) facts.push(["Certificate", data.certificates[i]]);
-    if (!facts.length) return [];
-    return [make("h2", {}, "Papers"), make("dl", { class: "facts" }, ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))))];
+  function letter(i) {
+    if (!data.letters[i]) return [];
+    return [make("h2", {}, "Letter"), make("p", { class: "says" }, make("a", { href: data.letters[i] }, "The letter to this person"))];
   }
 
   /* A name may go on in the next line where its words meet. */
@@ -382,60 +354,45 @@
     return Array.isArray(values) ? values[i] : values.texts[values.codes[i]];
   };
 
-  /* Groups of rows, each under its name where it has one. */
-  function table(label, heads, groups) {
+  function table(label, heads, rows) {
     const cells = heads.map(([text, style]) => make("th", { scope: "col", class: style }, text));
-    const bodies = groups.filter(([, rows]) => rows.length).map(([name, rows]) =>
-      make("tbody", {}, name ? make("tr", { class: "group" }, make("th", { scope: "rowgroup", colspan: heads.length }, name)) : null, ...rows));
     return make("div", { class: "wide", role: "region", tabindex: "0", "aria-label": label },
-      make("table", {}, make("caption", { class: "unseen" }, label), make("thead", {}, make("tr", {}, ...cells)), ...bodies));
+      make("table", {}, make("caption", { class: "unseen" }, label), make("thead", {}, make("tr", {}, ...cells)),
+        make("tbody", {}, ...rows)));
   }
 
-  function beforeAfter(i) {
-    const after = new Map();
-    const flat = data.after[i] || [];
-    for (let k = 0; k < flat.length; k += 2) after.set(flat[k], flat[k + 1]);
-    const row = (column) => {
-      const [label, unit, moves] = data.columns[column];
-      const percent = unit === "%" || unit === "percent" ? unit : "";
-      const old = before(column, i);
-      const changed = after.has(column);
-      const now = changed ? after.get(column) : old;
-      const digits = changed && amount(old) === amount(now) ? 17 : 6;
-      const step = changed && typeof old === "number" && typeof now === "number" ? now - old : null;
-      const by = step === null ? "–" : (step > 0 ? "+" : "") + withUnit(figure(step, 4), percent && "points");
-      const about = [percent ? "" : unit, moves].filter(Boolean).join(" · ");
-      return make("tr", { class: changed ? "changed" : null },
-        make("th", { scope: "row" }, ...breakable(label), about ? make("span", { class: "quiet" }, about) : null),
-        make("td", { class: "side" }, amount(old, percent, digits)),
-        data.after[i] ? make("td", { class: "side" }, amount(now, percent, digits)) : null,
-        data.after[i] ? make("td", { class: "side" }, by) : null);
-    };
-    const all = data.columns.map((_, column) => column);
-    if (!all.length) return [];
-    if (!data.after[i]) return [make("h2", {}, "Today"), table("Today", [["What"], ["Today", "number"]], [["", all.map(row)]])];
-    const groups = [
-      ["● To change", all.filter((column) => after.has(column)).map(row)],
-      ["Stays as it is", all.filter((column) => !after.has(column)).map(row)],
-    ];
-    const heads = [["What"], ["Before", "number"], ["After", "number"], ["Change", "number"]];
-    return [make("h2", {}, "Before and after"), table("Before and after", heads, groups)];
+  /* Everything in the model's own numbers. */
+  function auditors(i) {
+    const facts = [];
+    const add = (name, value, words) => facts.push(make("div", {}, make("dt", {}, name), make("dd", {}, value, words ? ` (${words})` : "")));
+    if (data.radii[i] !== null) {
+      add("Certified radius", apart(data.radii[i], "trunc"), data.delta === null ? "" : `${data.symbol} is ${data.deltas}`);
+    }
+    if (data.worst[i] !== null) add("Worst margin", figure(data.worst[i], 3, "floor"), "over all of Δ; above 0 is a yes");
+    if (data.costs[i] !== null) {
+      const none = data.gaps[i] <= 0;
+      add("Cost", figure(data.costs[i]), data.gaps[i] === null ? "" : none ? "proven cheapest" : `at most ${figure(data.gaps[i], 3, "expand")} above the cheapest`);
+    }
+    if (data.kept[i] !== undefined && data.kept[i] !== null) add("Kept by", `${count(data.kept[i])} of ${count(data.refits)} updated models`);
+    const won = (data.against[i] || []).map(([column, , margin]) => {
+      const [label, , , code, reason] = data.columns[column];
+      return `${reason || label} ${figure(margin)}${code ? ` (code ${code})` : ""}`;
+    });
+    if (won.length) add("Reasons, by margin won", won.join("; "));
+    if (data.certificates[i]) add("Certificate", data.certificates[i]);
+    const parts = [facts.length ? make("dl", { class: "facts" }, ...facts) : null, ...counterModel(i)].filter(Boolean);
+    if (!parts.length) return [];
+    return [make("details", {}, make("summary", {}, make("h2", {}, "For auditors")), ...parts)];
   }
 
   function counterModel(i) {
     const counter = data.counters.rows[i];
-    if (!counter) {
-      if (!data.after[i]) return [];
-      return [make("h2", {}, "A model that breaks it"), make("p", { class: "empty" }, "No counter-model was computed for this person.")];
-    }
+    if (!counter) return data.after[i] ? [make("p", { class: "caption" }, "No counter-model was computed for this person.")] : [];
     const [, inside, today, there, total, flat, closest] = counter;
-    const lead = (data.fall ? `A model with ${data.fall.replace("{}", away(counter))}` : `A model at a distance of ${away(counter)} from today’s`) + " gives another answer" +
-      (data.delta === null ? "." : inside ? `: it lies in Δ (${data.symbol}\u00a0=\u00a0${data.deltas}), so it is a plausible one.`
-        : `: it lies outside Δ (${data.symbol}\u00a0=\u00a0${data.deltas}), so the proof says nothing about it.`);
-    const margins = make("dl", { class: "figures light" },
-      data.fall ? null : make("div", {}, make("dt", {}, "Distance"), make("dd", {}, make("span", { class: "large" }, away(counter)), make("span", { class: "quiet" }, "from today’s model"))),
-      make("div", {}, make("dt", {}, "Margin today"), make("dd", {}, make("span", { class: "large" }, figure(today)), make("span", { class: "quiet" }, "above 0 holds"))),
-      make("div", {}, make("dt", {}, "Margin there"), make("dd", {}, make("span", { class: "large" }, figure(there)), make("span", { class: "quiet" }, "of that model; below 0 fails"))));
+    const lead = (data.fall ? `A model with ${data.fall.replace("{}", away(counter))}` : `A model at a distance of ${away(counter)} from today’s`) + " gives another decision" +
+      (data.delta === null ? "" : inside ? `. It lies in Δ (${data.symbol}\u00a0=\u00a0${data.deltas}), so it breaks the promise`
+        : `. It lies outside Δ (${data.symbol}\u00a0=\u00a0${data.deltas}), so the proof does not cover it`) +
+      `. The margin is ${figure(today)} today and ${figure(there)} there; below 0 is a no.`;
     const rows = [];
     for (let k = 0; k < flat.length; k += 3) {
       const [where, now] = data.counters.parameters[flat[k]];
@@ -443,9 +400,9 @@
         make("td", { class: "number" }, figure(flat[k + 1], 4)), make("td", { class: "number" }, figure(flat[k + 2]))));
     }
     const label = "Its changes that cost this person most";
-    const heads = [["Parameter"], ["Today", "number"], ["There", "number"], ["Effect on the margin", "number"]];
-    const parts = [make("h2", {}, closest ? "The model that comes closest to breaking it" : "A model that breaks it"), make("p", { class: "lead" }, lead), margins];
-    if (rows.length) parts.push(make("h3", {}, label), table(label, heads, [["", rows]]));
+    const heads = [[label], ["Today", "number"], ["There", "number"], ["Effect on the margin", "number"]];
+    const parts = [make("h3", {}, closest ? "The model that comes closest to breaking it" : "A model that breaks it"), make("p", { class: "caption" }, lead)];
+    if (rows.length) parts.push(table(label, heads, rows));
     if (total > rows.length) parts.push(make("p", { class: "caption" }, `${count(rows.length)} of ${count(total)} changes are shown.`));
     return parts;
   }
@@ -462,8 +419,8 @@
     const heading = make("h1", { id: "person-heading", tabindex: "-1" }, `Person ${data.keys[i]}`);
     const article = $("person");
     article.replaceChildren(
-      ...[ways, make("p", { class: "eyebrow" }, `Number ${count(i + 1)} of ${count(everyone.length)}`), heading, statement(i),
-        keyFigures(i), ruler(i), ...changes(i), ...against(i), ...otherWays(i), ...beforeAfter(i), ...counterModel(i), ...papers(i)].filter(Boolean),
+      ...[ways, make("p", { class: "eyebrow" }, `Number ${count(i + 1)} of ${count(everyone.length)}`), heading, decision(i),
+        ...why(i), ...advice(i), make("h2", {}, "The promise"), statement(i), ...gauge(i), ...otherWays(i), ...letter(i), ...auditors(i)].filter(Boolean),
     );
     article.hidden = false;
     document.querySelectorAll(".report").forEach((node) => { node.hidden = true; });
@@ -497,6 +454,8 @@
       showPerson(i);
     } else {
       showReport(location.hash.slice(1));
+      const fold = location.hash === "#auditors" && document.querySelector("#auditors details");
+      if (fold) fold.open = true;
     }
   }
 
