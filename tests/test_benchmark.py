@@ -602,12 +602,12 @@ def test_the_command_runs_a_table_of_ones_own(tmp_path):
     ]
     done = command(tmp_path, *own, *methods)
     assert done.exit_code == 0, done.output
-    assert "3 answers of a method computed, 0 found finished" in done.output
+    assert "3 results computed, 0 reused" in done.output
     written = pd.read_csv(tmp_path / "out" / "results.csv")
     assert written["verified_label"].tolist() == ["0.01", "inc"] * 3
     assert written["dataset"].unique().tolist() == ["loans"]
     assert (
-        "0 answers of a method computed, 3 found finished"
+        "0 results computed, 3 reused"
         in command(tmp_path, *own, *methods).output
     )
 
@@ -615,8 +615,8 @@ def test_the_command_runs_a_table_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected --datasets or --data"),
-        (["--data", "loans.csv"], "expected --target-column"),
+        ([], "this command needs --datasets"),
+        (["--data", "loans.csv"], "--data also needs --target-column"),
         (["--data", "loans.csv", "--target-column", "no"], "expected a column 'no'"),
         (["--datasets", "nowhere"], "nowhere"),
         (

@@ -1142,7 +1142,7 @@ def test_the_command_writes_what_the_library_writes(files, case):
         advice(case, generator(case.candidates), people=people) for generator in (hf.RNCE, hf.NNCE)
     )
     assert f"40 people, {told.found.sum()} with advice." in done.output
-    assert f"{told.robust.sum()} of these promises hold under every model within" in done.output
+    assert f"{told.robust.sum()} of these promises are proven for every model within" in done.output
     written = dataclasses.replace(told, generator=None, data=case.candidates).report(
         files / "library.html", name="rnce", others={"nnce": other}, calibrated=0.004, groups=["sex"], title="Loans",
         date=DATE,
@@ -1177,7 +1177,7 @@ def test_the_command_without_a_schema_and_without_delta(tmp_path):
     ("more", "message"),
     [
         (["--compare", "nnce"], "NAME=FILE"),
-        (["--compare", "x=nowhere.csv"], "which is not there"),
+        (["--compare", "x=nowhere.csv"], "the file 'nowhere.csv' does not exist"),
         (["--group", "shoe size"], "'shoe size'"),
         (["--out", "no/where/report.html"], "existing folder"),
         (["--target", "7"], "target"),

@@ -357,13 +357,16 @@ def test_commands_take_a_margin(files: Path, model: str) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("certify --data all.csv", "expected --delta or --margin, got neither"),
+        ("certify --data all.csv", "this command needs --delta, --margin or --changes"),
         (
             "certify --data all.csv --margin 1 --delta 0.1",
-            "--margin: expected neither --delta nor its options",
+            "--delta and --margin exclude each other",
         ),
-        ("explain --data people.csv --margin 1 --no-biases", "beside it, got --no-biases"),
-        ("radius --data all.csv --margin 1 --norm 2", "beside it, got --norm"),
+        (
+            "explain --data people.csv --margin 1 --no-biases",
+            "--no-biases and --margin exclude each other",
+        ),
+        ("radius --data all.csv --margin 1 --norm 2", "--norm and --margin exclude each other"),
         ("certify --data all.csv --margin -1", "margin: expected a number >= 0"),
     ],
 )

@@ -19,7 +19,7 @@ from holdfast.cli._audit import audit
 from holdfast.cli._certificates import certificates, check
 from holdfast.cli._certify import certify, radius
 from holdfast.cli._datasets import datasets
-from holdfast.cli._help import Command, Group
+from holdfast.cli._help import Command, CommandGroup
 from holdfast.cli._init import init
 from holdfast.cli._letters import letters
 from holdfast.cli._measured import delta, risk
@@ -55,7 +55,7 @@ def demo(
 
 app = typer.Typer(
     name="holdfast",
-    cls=Group,
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

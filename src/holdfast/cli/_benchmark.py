@@ -14,7 +14,7 @@ from rich.markup import escape
 import holdfast as hf
 from holdfast.cli import _tables as tables
 from holdfast.cli._benchmark_pages import AtATime, changes, paper
-from holdfast.cli._help import Command, Group
+from holdfast.cli._help import Command, CommandGroup
 from holdfast.cli._options import COUNT, FILE, Texts, command, spelled
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.datasets._catalogue import Facts
@@ -24,7 +24,7 @@ from holdfast.study import benchmark as compare
 
 app = typer.Typer(
     help="Compare methods on tables, as in the paper, or under kinds of change.",
-    cls=Group,
+    cls=CommandGroup,
     no_args_is_help=True,
 )
 app.command(cls=Command)(paper)

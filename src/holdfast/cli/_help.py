@@ -62,7 +62,7 @@ class Command(TyperCommand):
         formatter.write("\n".join(_command_lines(self, ctx, _width())) + "\n")
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """Commands by purpose."""
 
     def list_commands(self, ctx: Any) -> list[str]:

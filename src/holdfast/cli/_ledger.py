@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from holdfast.cli import _tables as tables
 from holdfast.cli._advice import Advised
-from holdfast.cli._help import Command, Group
+from holdfast.cli._help import Command, CommandGroup
 from holdfast.cli._options import BROKEN, FILE, command
 from holdfast.cli._screens import complain, say, show_table
 from holdfast.errors import InvalidInputError
@@ -23,7 +23,7 @@ from holdfast.promises._ledger_read import overviews
 
 app = typer.Typer(
     help="Record promises in a file that shows tampering, and read them.",
-    cls=Group,
+    cls=CommandGroup,
     no_args_is_help=True,
 )
 
