@@ -606,10 +606,7 @@ def test_the_command_runs_a_table_of_ones_own(tmp_path):
     written = pd.read_csv(tmp_path / "out" / "results.csv")
     assert written["verified_label"].tolist() == ["0.01", "inc"] * 3
     assert written["dataset"].unique().tolist() == ["loans"]
-    assert (
-        "0 results computed, 3 reused"
-        in command(tmp_path, *own, *methods).output
-    )
+    assert "0 results computed, 3 reused" in command(tmp_path, *own, *methods).output
 
 
 @pytest.mark.parametrize(
