@@ -1,16 +1,20 @@
 """The report as people see it: of the demo and of heloc, on a desk and on a phone, and one person of each.
 
-    python docs/figures/report.py         writes docs/images/report-*.png; needs Chromium, or HOLDFAST_CHROMIUM=...
+    python docs/figures/report.py         writes docs/images/report-*.png and people.png; needs Chromium, or
+                                          HOLDFAST_CHROMIUM=...
 
 Heloc has to be where `hf.datasets.load` finds it.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
 from rich.console import Console
@@ -84,6 +88,38 @@ def take(browser: Browser, report: Path, name: str, after: str = "") -> None:
         page.close()
 
 
+def strip(browser: Browser, report: Path, letter: Path) -> None:
+    """The picture of README.md: the start of a report, and a letter."""
+    shots = []
+    for path, width in ((report, 900), (letter, 640)):
+        page = browser.new_page(viewport={"width": width, "height": 860})
+        page.goto(path.resolve().as_uri())
+        shots.append((base64.b64encode(page.screenshot()).decode(), width))
+        page.close()
+    page = browser.new_page(viewport={"width": 900 + 640 + 60, "height": 900})
+    images = "".join(
+        f'<img src="data:image/png;base64,{data}" width="{width}" style="box-shadow:0 0 0 1px #bbb">'
+        for data, width in shots
+    )
+    page.set_content(
+        f'<body style="margin:20px;display:flex;gap:20px;background:#fff">{images}</body>'
+    )
+    page.screenshot(path=OUT / "people.png")
+    page.close()
+
+
+def letter_of(folder: Path) -> Path:
+    """The letter of README.md."""
+    text = (OUT.parents[1] / "README.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(None):
+        exec(code, names)
+    letter = names["advice"].letter(8, sender="The Lender")
+    (folder / "letter.html").write_text(letter.html, encoding="utf-8")
+    return folder / "letter.html"
+
+
 def main() -> None:
     """Make both reports, open them, and take the pictures."""
     chromium = (
@@ -101,8 +137,9 @@ def main() -> None:
         for name, report in reports.items():
             take(browser, report, name)
         take(browser, reports["demo"], "person", "#person=3")
+        strip(browser, reports["demo"], letter_of(Path(folder)))
         browser.close()
-    Console().print(f"pictures: {OUT}/report-*.png")
+    Console().print(f"pictures: {OUT}/report-*.png, people.png")
 
 
 if __name__ == "__main__":
