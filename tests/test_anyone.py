@@ -570,7 +570,7 @@ def test_answers_far_off_the_data_are_warned_about() -> None:
     space = hf.FeatureSpace.from_frame(
         table, ranges={"a": (-9.0, 9.0), "b": (-9.0, 9.0)}, scale="none"
     )
-    with pytest.warns(hf.HoldfastWarning, match="^5 of 5 answers lie far off the data"):
+    with pytest.warns(hf.HoldfastWarning, match="^5 of 5 pieces of advice are far off the data"):
         far = hf.explain(
             model,
             people,

@@ -175,7 +175,7 @@ def test_recourse_shows_what_changes_and_nothing_else(world):
     *_, rejected, _, advice = world
     page = Page(advice._repr_html_())
     header, *rows = page.rows
-    assert header[:3] == [EVIL, "answer", "cost_l1"]
+    assert header[:3] == [EVIL, "advice", "cost_l1"]
     assert len(rows) == HEAD < len(advice)
     assert f"first {HEAD} of {len(advice)} people" in page.text
     before, after = rejected.iloc[:HEAD], advice.counterfactuals.iloc[:HEAD]
@@ -183,10 +183,7 @@ def test_recourse_shows_what_changes_and_nothing_else(world):
     assert set(columns) == {name for name in before if (before[name] != after[name]).any()}
     for i, row in enumerate(rows):
         assert row[0] == before.index[i]
-        assert (
-            row[1]
-            == {"ROBUST": "provably survives", "NOT_ROBUST": "can be broken"}[advice.verdict[i]]
-        )
+        assert row[1] == {"ROBUST": "proven", "NOT_ROBUST": "can be broken"}[advice.verdict[i]]
         assert float(row[2]) == pytest.approx(advice.cost_l1[i], rel=1e-3)
         for name, place in columns.items():
             old, new = before[name].iloc[i], after[name].iloc[i]
@@ -196,7 +193,7 @@ def test_recourse_shows_what_changes_and_nothing_else(world):
                 row[columns["income"]]
                 == f"{before['income'].iloc[i]:,} → {after['income'].iloc[i]:,}"
             )
-    assert {"provably survives", "can be broken"} <= {row[1] for row in rows}
+    assert {"proven", "can be broken"} <= {row[1] for row in rows}
 
 
 def test_a_row_without_an_answer_leaves_the_others_in_their_places(world):
@@ -211,7 +208,7 @@ def test_a_row_without_an_answer_leaves_the_others_in_their_places(world):
     gaps = Page(
         replace(advice, found=found, reason=reason, counterfactuals=tables)._repr_html_()
     ).rows
-    assert [row[1] for row in (gaps[1], gaps[4])] == ["no answer: there is none"] * 2
+    assert [row[1] for row in (gaps[1], gaps[4])] == ["no advice: there is none"] * 2
     assert not any(gaps[1][3:] + gaps[4][3:])
     assert gaps[0] == full[0]
     assert [row for i, row in enumerate(gaps) if i not in (1, 4)] == [
@@ -223,8 +220,8 @@ def test_rows_without_an_answer_say_why(results):
     hopeless = results["recourse without an answer"]
     assert not hopeless.found.any()
     header, *rows = Page(hopeless._repr_html_()).rows
-    assert header[1:] == ["answer", "cost_l1"]
-    assert [row[1] for row in rows] == [f"no answer: {reason}" for reason in hopeless.reason[:HEAD]]
+    assert header[1:] == ["advice", "cost_l1"]
+    assert [row[1] for row in rows] == [f"no advice: {reason}" for reason in hopeless.reason[:HEAD]]
     assert {row[2] for row in rows} == {"–"}
 
 
@@ -233,7 +230,7 @@ def test_certificates_and_radii_show_their_first_rows(results):
     page = Page(certificates._repr_html_())
     robust = int((certificates.verdict == "ROBUST").sum())
     assert (
-        f"{robust} of {len(certificates)} points provably survive every model within delta = 0.05"
+        f"{robust} of {len(certificates)} points proven for every model within delta = 0.05"
         in page.text
     )
     assert [row[1] for row in page.rows[1:]] == [

@@ -273,7 +273,7 @@ GENERATORS = {
 SLOW = ("mce", "closest", "robust mce")
 
 
-@pytest.mark.filterwarnings("ignore:.*lie far off the data")
+@pytest.mark.filterwarnings("ignore:.*are far off the data")
 @pytest.mark.parametrize("name", GENERATORS)
 def test_advice_does_not_depend_on_the_number_of_workers(loans, name):
     X, space, model = loans
@@ -292,7 +292,7 @@ def test_advice_does_not_depend_on_the_number_of_workers(loans, name):
         assert said == (alone.describe(row) if alone.found[row] else "")
 
 
-@pytest.mark.filterwarnings("ignore:.*lie far off the data")
+@pytest.mark.filterwarnings("ignore:.*are far off the data")
 @pytest.mark.parametrize("name", GENERATORS)
 def test_advice_does_not_depend_on_the_size_of_batches(loans, name):
     X, space, model = loans

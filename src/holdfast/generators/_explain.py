@@ -174,9 +174,9 @@ def _warn_of_far_answers(task: Task, result: Recourse, generator: Generator, dat
     )
     if far:
         warnings.warn(
-            f"{far} of {rows.size} answers lie far off the data: their local outlier factor is more than 1.25 times "
-            "that of the person and of 99% of the table's rows. Points off the data break more often when models are "
-            "retrained; RNCE(X) and Closest(plausible=X) keep to rows",
+            f"{far} of {rows.size} pieces of advice are far off the data: their local outlier factor is more than "
+            "1.25 times that of the person and of 99% of the table's rows. Such advice breaks more often when models "
+            "are retrained; RNCE(X) and Closest(plausible=X) keep to rows",
             HoldfastWarning,
             stacklevel=3,
         )

@@ -486,30 +486,28 @@ class Recourse(Shown):
 
     def overview(self) -> Summary:
         """The summary in a notebook."""
-        answers = [
-            f"no answer: {self.reason[i]}"
+        verdicts = [
+            f"no advice: {self.reason[i]}"
             if not self.found[i]
             else getattr(self.verdict[i], "words", "found")
             for i in range(min(HEAD, len(self)))
         ]
         table = change_table(self, HEAD)
-        table.insert(0, "answer", answers, allow_duplicates=True)
+        table.insert(0, "advice", verdicts, allow_duplicates=True)
         table.insert(1, "cost_l1", self.cost_l1[:HEAD], allow_duplicates=True)
         found = int(self.found.sum())
         robust = (
-            f", and {int(self.robust.sum()):,} of these provably survive"
-            if self.changes is not None
-            else ""
+            f", and {int(self.robust.sum()):,} of it proven" if self.changes is not None else ""
         )
         facts = [
             ("for", None if self.changes is None else self.changes.every_model),
             ("mean cost_l1", float(self.cost_l1[self.found].mean()) if found else None),
-            ("without an answer", len(self) - found),
+            ("without advice", len(self) - found),
             ("model", repr(self.classifier)),
             ("asked of the model", str(self.calls) if self.calls.calls else None),
         ]
         return Summary(
-            f"{found:,} of {len(self):,} people have an answer{robust}",
+            f"{found:,} of {len(self):,} people have advice{robust}",
             facts,
             table,
             total=len(self),

@@ -108,7 +108,7 @@ class Service:
     >>> service = Service(net, space=space, changes=hf.PlausibleChanges(0.1, biases=False), target=1)
     >>> answer = service.certify({"people": [{"debt": 0.7, "income": 0.9}]})
     >>> answer["people"][0]["verdict"], answer["people"][0]["words"]
-    ('ROBUST', 'provably survives')
+    ('ROBUST', 'proven')
     """
 
     def __init__(

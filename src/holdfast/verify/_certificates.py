@@ -167,7 +167,7 @@ class Certificates(Shown):
         others = (Verdict.NOT_ROBUST, Verdict.UNKNOWN)
         stages = ", ".join(f"{stage}: {count:,}" for stage, count in self.stages.items())
         return Summary(
-            f"{robust} provably survive {self.changes.every_model}",
+            f"{robust} proven for {self.changes.every_model}",
             [
                 *((verdict.words, counts[verdict]) for verdict in others),
                 ("settled by", stages),

@@ -33,7 +33,7 @@ class Verdict(StrEnum):
     def words(self) -> str:
         """The verdict in a few words, for tables and pictures."""
         return {
-            Verdict.ROBUST: "provably survives",
+            Verdict.ROBUST: "proven",
             Verdict.NOT_ROBUST: "can be broken",
             Verdict.UNKNOWN: "undecided",
         }[self]

@@ -132,6 +132,6 @@ def _survival(results: Results, printed: Printed, panel: Axes, dataset: str) -> 
             panel.annotate(
                 text, (delta, 103), ha="center", fontsize="small", color=INK, annotation_clip=False
             )
-    panel.set(xlabel="δ: how far each parameter may move", ylabel="provably survive")
+    panel.set(xlabel="δ: how far each parameter may move", ylabel="share proven")
     panel.set(xlim=(0, BEYOND * largest), ylim=(-3, 103))
     panel.yaxis.set_major_formatter("{x:.0f}%")
