@@ -801,7 +801,7 @@ def test_a_model_that_knows_its_columns_is_asked_in_its_own_order(tmp_path):
         assert not same.broken.any()
         assert same.groups[0].distance < 0.1 < result.groups[0].distance
         with pytest.raises(
-            InvalidInputError, match=r"fitted on \['debt', 'age'\] where .* \['debt', 'income'\]"
+            InvalidInputError, match=r"fitted on \['debt', 'age'\] and .* \['debt', 'income'\]"
         ):
             audit(ledger, stranger)
         with pytest.raises(InvalidInputError, match="'age' is not at its place"):

@@ -392,7 +392,7 @@ def test_a_table_of_another_library_is_named_with_the_way_out():
 
     with pytest.raises(
         hf.HoldfastError,
-        match=r"a pandas DataFrame, got polars.DataFrame; frame.to_pandas\(\) makes",
+        match=r"a pandas DataFrame, got polars.DataFrame; pass frame.to_pandas\(\)",
     ):
         hf.FeatureSpace.from_frame(DataFrame())
     with pytest.raises(hf.HoldfastError, match="a pandas DataFrame, got list"):

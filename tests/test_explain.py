@@ -384,7 +384,7 @@ BAD = {
     "changes is a number": ({"changes": 0.02}, "expected PlausibleChanges"),
     "space is a table": ({"space": pd.DataFrame()}, "expected a FeatureSpace"),
     "unknown target": ({"target": 7}, r"expected one of \[0, 1\]"),
-    "a target too many": ({"target": [1, 1]}, "one for each of the 1 rows"),
+    "a target too many": ({"target": [1, 1]}, "one class for each of the 1 rows"),
     "time limit": ({"time_limit": -1.0}, "time_limit"),
     "no rows": ({"X": np.empty((0, 2))}, "at least one row"),
     "a column too many": ({"X": [[0.0, 0.0, 0.0]]}, "2 columns"),
@@ -555,3 +555,24 @@ def test_the_names_of_one_hot_variables_count_too(case):
     assert len(hf.certify(right, case.people, 1, DELTA, space=case.space)) == len(case.people)
     with pytest.raises(InvalidInputError, match="is not at its place"):
         hf.certify(wrong, case.people, 1, DELTA, space=case.space)
+
+
+def test_the_frame_is_the_point_that_was_certified_when_a_table_has_more_digits_than_the_space() -> (
+    None
+):
+    """A space of float32 columns and a table of float64, as a file gives it back: no number may be rounded."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"income": rng.random(300), "debt": rng.random(300).astype(np.float32)})
+    space = hf.FeatureSpace.from_frame(people, free=["income", "debt"])
+    network = hf.Network([[[0.9, -0.5]]], [[-0.2]])
+    wide = people.head(100).assign(debt=rng.random(100))
+    assert (wide["debt"].astype(np.float32) != wide["debt"]).any()
+    changes = hf.PlausibleChanges(0.01)
+    advice = hf.explain(
+        network, wide, target=1, changes=changes, generator=hf.Closest(), space=space
+    )
+    assert (advice.robust & (advice.counterfactuals["debt"] == wide["debt"])).sum() > 20
+    points = space.encode(advice.counterfactuals[advice.found])
+    np.testing.assert_array_equal(points, advice.points[advice.found])
+    certs = hf.certify(network, points, target=1, changes=changes)
+    assert certs.robust.all()

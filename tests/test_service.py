@@ -439,7 +439,7 @@ def test_beyond_this_machine_only_with_a_token(lender):
         serve(service, tokens={"advise": "short"})
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(InvalidInputError, match="port: expected one"),
+        pytest.raises(InvalidInputError, match="port: cannot listen at"),
     ):
         serve(service, port=taken.getsockname()[1])
 

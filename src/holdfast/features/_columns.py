@@ -12,6 +12,7 @@ import pandas as pd
 from holdfast._given import given_floats, row_words, shown
 from holdfast._network import Floats
 from holdfast.errors import InvalidInputError
+from holdfast.features._codec import differs
 from holdfast.features._kinds import Label, Name
 
 _LARGEST_WHOLE = 2.0**53
@@ -71,11 +72,15 @@ class Storage:
             and values.dtype == np.float64
         ):
             values = values.astype(np.int64)
-        return (
-            pd.array(values, dtype=cast(Any, self.dtype))
-            if self.dtype != "object"
-            else np.array(values, dtype=object)
-        )
+        if self.dtype == "object":
+            return np.array(values, dtype=object)
+        column = pd.array(values, dtype=cast(Any, self.dtype))
+        if self.precision in ("float16", "float32"):
+            # A factual's own number from a table of float64 may not fit; rounded, it would be another point.
+            exact = np.asarray(values, dtype=np.float64)
+            if differs(column.to_numpy(np.float64, na_value=np.nan), exact).any():
+                return exact
+        return column
 
 
 def plain_dtype(dtype: Any) -> np.dtype[Any]:
