@@ -619,7 +619,7 @@ def test_ledger_add_of_other_peoples_advice_is_one_line_and_exit_code_2(files):
 def test_the_space_hash_is_the_one_in_certificate_files(path, lender):
     with Ledger(path) as ledger:
         record(ledger, lender)
-        assert ledger.terms[0].space_hash == checker.sha256(lender.space.to_dict())
+        assert ledger.terms[0].space_hash == checker.space_sha256(lender.space.to_dict())
 
 
 # ---------------------------------------------------------------- nothing is believed

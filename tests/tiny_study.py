@@ -28,7 +28,13 @@ def loans(n: int = 300):
     """A table of one's own: people, labels, what can change."""
     people = make_loans(n)[["income", "debt", "savings", "age", "accepted"]]
     X, y = people.drop(columns="accepted"), people["accepted"]
-    return X, y, FeatureSpace.from_frame(X, immutable=["age"], steps={"income": 100})
+    return (
+        X,
+        y,
+        FeatureSpace.from_frame(
+            X, immutable=["age"], free=["income", "debt", "savings"], steps={"income": 100}
+        ),
+    )
 
 
 def run(out=None, **options) -> BenchmarkResult:
