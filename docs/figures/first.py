@@ -37,7 +37,7 @@ def main() -> None:
         decreasing=["debt", "card_utilisation"],
         max_change={"income": 0.4},
         steps={"income": 250, "debt": 100, "savings": 50},
-    )  # fmt: skip
+    ).constrained(ranges={"savings": (0, 40_000)})  # fmt: skip
     clf = MLPClassifier((8,), max_iter=1000, random_state=0).fit(space.encode(X), accepted)
     rejected = X[clf.predict(space.encode(X)) == 0].head(PEOPLE)
     new = make_loans(MONTHS * 1000, seed=1)
