@@ -106,7 +106,8 @@ class Wording:
 
     def sentence(self, reason: MainReason) -> str:
         """The reason as the letter's language says it."""
-        return str(self.language.words.reason(reason))
+        # A table's texts have plain spaces: the letter keeps a number and its unit on one line.
+        return str(self.language.words.reason(reason)).replace("\u00a0", " ")
 
     def warn_of_gaps(self) -> None:
         """Warn of columns without words in the letter's language: their names would stay as they are."""
