@@ -72,9 +72,9 @@ def contents(
             ("Written by", "holdfast 0.1.0"),
         ),
         promise=(
-            f"{found} of {n} people can get a loan; each was told how.",
+            f"{found} of {n} people can get a loan; there is advice for each.",
             f"{robust} promises are proven for every model that moves no further than 19 of 20 measured updates did.",
-            "Measured, not proven: the next update stays within that with probability 90%.",
+            "Measured, not proven: the next update stays within this limit with a probability of at least 90%.",
         ),
         figures=(
             (f"{robust} of {n}", "people have proven advice"),

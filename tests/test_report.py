@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -171,7 +172,7 @@ def test_people_say_what_the_tables_say(contents, robust, case):
                 "",
                 None,
             )
-            assert person.reason == for_people(robust.reason[row]) != ""
+            assert person.reason == for_people(robust.reason[row], robust.space) != ""
             continue
         assert list(person.after) == robust.counterfactuals[names].iloc[row].tolist()
         assert "; ".join(person.advice) == robust.describe(row)
@@ -403,14 +404,20 @@ def test_missing_rows_keep_their_reasons():
         progress=False,
     )
     contents = gather(told, date=DATE)
-    absent = pd.Series(list(map(for_people, told.reason[~told.found]))).value_counts()
-    said = {("proven: " if one.proven else "") + one.reason: one.people for one in contents.missing}
-    assert said == absent.to_dict()
+    absent = pd.Series(
+        [for_people(reason, told.space) for reason in told.reason[~told.found]]
+    ).value_counts()
+    said = {one.reason: one.people for one in contents.missing}
+    assert said == {text.replace(" (proven)", ""): n for text, n in absent.items()}
+    assert all(
+        one.proven == (f"{one.reason.split('.')[0]} (proven)" in " ".join(absent.index))
+        for one in contents.missing
+    )
     assert any(one.proven for one in contents.missing)
     assert [one.people for one in contents.missing] == sorted(absent, reverse=True)
     for person, reason in zip(contents.people, told.reason, strict=True):
-        assert person.reason == for_people(reason)
-        assert "Δ" not in person.reason
+        assert person.reason == for_people(reason, told.space)
+        assert not re.search("Δ|max_change|immutable|proven:", person.reason)
 
 
 def test_many_reasons_are_put_together(naive):
@@ -420,7 +427,7 @@ def test_many_reasons_are_put_together(naive):
     told = nobody_found(naive, reasons)
     missing = gather(told, date=DATE).missing
     # In the order of the alphabet, since each is there once; "proven: reason 1" comes before "reason 0".
-    assert [one.reason for one in missing[:20]] == sorted(f"reason {i}" for i in range(1, 40, 2))
+    assert [one.reason for one in missing[:20]] == sorted(f"Reason {i}" for i in range(1, 40, 2))
     assert all(one.proven and one.people == 1 for one in missing[:20])
     assert [(one.people, one.proven) for one in missing[20:]] == [(20, False)]
 
@@ -481,7 +488,7 @@ def test_who_has_the_class_is_for_the_model_to_say(case):
     assert sum(group.people for group in contents.slices[0].groups) == needed
     stated = recourse_from(case.network, accepted, accepted, target=1, space=case.space)
     assert any(
-        "2 people had the class already, and got advice" in limit for limit in gather(stated).limits
+        "2 people had class 1 already, and got advice" in limit for limit in gather(stated).limits
     )
 
 
@@ -857,8 +864,8 @@ def test_a_calibrated_delta(naive):
     told = gather(naive, calibrated=small)
     assert told.models == "every model that moves no further than 6 of the 9 measured updates did"
     assert (
-        "Measured, not proven: the next update stays within that with probability 60%, if it is made like the measured "
-        "ones." in told.promise
+        "Measured, not proven: the next update stays within this limit with a probability of at least 60%, if it is "
+        "made like the 9 measured ones." in told.promise
     )
     assert told.figures[1][0] == "60%"
     # Of a Δ far beyond the history it says how far.
@@ -954,7 +961,7 @@ def test_sentences_count(naive):
     assert contents.figures[0] == (f"{safe} of {needed}", "people have proven advice")
     assert dict(contents.facts)["People"] == "40"
     assert any(
-        limit.startswith(f"{40 - needed} ") and "had the class already" in limit
+        limit.startswith(f"{40 - needed} ") and "had class 1 already" in limit
         for limit in contents.limits
     )
 

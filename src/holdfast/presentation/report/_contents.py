@@ -288,8 +288,9 @@ class Contents:
     wanted, gives
         The promised class in words, and what the model does with it: "a loan" and "gives a loan"; "class 1" and "says
         yes" where the outcome has no name.
-    unlisted
-        A sentence about details that people's pages do not list, "" without any.
+    unlisted, unlisted_with_time
+        The number of protected columns, which people's pages do not list, and whether one of these changes by itself as
+        time passes.
     delta
         The size of Δ (of several radii the largest); None where nothing was certified.
     least_delta
@@ -337,7 +338,8 @@ class Contents:
     refits: Refits | None = None
     threshold: float | None = None
     gives: str = "says yes"
-    unlisted: str = ""
+    unlisted: int = 0
+    unlisted_with_time: bool = False
 
     @property
     def symbol(self) -> str:

@@ -244,7 +244,8 @@ def gather(
         models=models,
         wanted=wanted,
         gives="says yes" if outcome is None else f"gives {outcome}",
-        unlisted=_unlisted([one for one in space.features if one.name not in columns], space),
+        unlisted=len(hidden := [one for one in space.features if one.name not in columns]),
+        unlisted_with_time=any(changes_with_time(space, one) for one in hidden),
         delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
         methods=methods,
@@ -313,16 +314,6 @@ def _counters(
     if without:
         said.append(f"For {without:,} of the promises no counter-model is known.")
     return counters, said
-
-
-def _unlisted(hidden: Sequence[Feature], space: FeatureSpace) -> str:
-    """The sentence about details that stay and are on no person's page; no name is told."""
-    if not hidden:
-        return ""
-    passing = any(changes_with_time(space, feature) for feature in hidden)
-    return "Details that are not listed stay as they are too." + (
-        " Some of these change by themselves as time passes." if passing else ""
-    )
 
 
 def _column(space: FeatureSpace, feature: Feature) -> Column:

@@ -52,7 +52,7 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
         "models": contents.models,
         "wanted": contents.wanted,
         "gives": contents.gives,
-        "unlisted": contents.unlisted,
+        "unlisted": [contents.unlisted, int(contents.unlisted_with_time)],
         "gauge": gauge
         and [_short(gauge.end), [[_short(size), text] for size, text in gauge.marks]],
         "cost": contents.cost,

@@ -34,13 +34,13 @@ _IMPOSSIBLE = re.compile(
     r"no point within the constraints is accepted by (?P<who>[^;]*)(?:; (?P<more>.*))?", re.S
 )
 _WAYS = (
-    (r"if (.*) \(immutable\) may change", r"a change of: \1"),
-    (r"if (.*) may move both ways", r"a change in the other direction of: \1"),
+    (r"if (.*) \(immutable\) may change", r"a change of \1"),
+    (r"if (.*) may move both ways", r"a change of \1 in the other direction"),
     (
         r"if (.*) may change by more than max_change",
-        r"a larger change than the limit allows of: \1",
+        r"a change of \1 beyond the limit",
     ),
-    (r"if (.*) may leave the range", r"a value outside the range of: \1"),
+    (r"if (.*) may leave the range", r"a value of \1 outside the range"),
     (r"without the rules (.*)", r"a change against the rules \1"),
     (r"with more than (.*) columns changed", r"changes of more than \1 details"),
     (r"outside the hull of plausible points", "values that are not plausible"),
@@ -514,7 +514,7 @@ def for_people(reason: RecourseReason, space: FeatureSpace, wanted: str = "a yes
     >>> said = f"no point within the constraints is accepted by every model in Δ; there is one {ways}"
     >>> print(*for_people(RecourseReason(ReasonKind.IMPOSSIBLE, said), space).split(". "), sep="\\n")
     No allowed change is enough for every plausible model (proven)
-    It would take a change of: missed payments; or a larger change than the limit allows of: income.
+    It would take a change of missed payments; or a change of income beyond the limit.
     """
     if reason.kind is ReasonKind.ACCEPTED:
         return f"The model gives {wanted} already."

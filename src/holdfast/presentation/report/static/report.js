@@ -325,8 +325,9 @@
     const still = staying.map((column) => `${data.columns[column][0]} ${amount(before(column, i), data.columns[column][1])}`);
     const passing = staying.filter((column) => data.columns[column][5]).map((column) => data.columns[column][0]);
     const values = kind[i] === "ROBUST" ? "The proof covers the values shown" : "The values shown were checked";
-    const notes = !rows.length ? [] : [data.unlisted,
-      passing.length ? `Some change by themselves as time passes: ${passing.join(", ")}. ${values}: check again when one has changed.` : ""];
+    if (data.unlisted[1]) passing.push("some that are not listed");
+    const notes = !rows.length ? [] : [data.unlisted[0] ? "Details that are not listed stay as they are too." : "",
+      passing.length ? `These change by themselves as time passes: ${passing.join(", ")}. ${values}: check again when one has changed.` : ""];
     const remark = data.after[i] ? data.texts.reasons[data.reasons[i]] : "";
     const parts = [];
     if (rows.length) {
