@@ -301,7 +301,14 @@ def _person(i: int, columns: tuple[Column, ...], rng: np.random.Generator) -> Pe
         "",
         counter,
         (0.2, 0.7),
-        (Counted(0, "Your income is low; accepted applicants usually have 4,000 USD.", 1.25),),
+        (
+            Counted(
+                0,
+                "Your income is low; accepted applicants usually have 4,000 USD.",
+                1.25,
+                "Your income can stay as it is: the steps below are enough.",
+            ),
+        ),
         lasts="all 20 updates" if within == 20 else f"{within} of 20 updates",
     )
 

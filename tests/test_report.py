@@ -21,7 +21,7 @@ from holdfast.generators._stated import recourse_from
 from holdfast.presentation.report._counter import costliest_changes
 from holdfast.presentation.report._gather import gather
 from holdfast.presentation.report._page import render
-from holdfast.presentation.report._words import cost_of, for_people
+from holdfast.presentation.report._words import cost_of, for_people, without_advice
 from recourse_cases import make_case
 
 DATE = "2026-11-16"
@@ -420,6 +420,61 @@ def test_missing_rows_keep_their_reasons():
         assert not re.search("Δ|max_change|immutable|proven:", person.reason)
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", ""),
+        (
+            "; there is one if late_fees, home (immutable) may change",
+            " It would take a change of late fees and home.",
+        ),
+        (
+            "; there is one if income may move both ways, or without the rules 'min(a, b) > 1', or with more than 2 "
+            "columns changed",
+            " It would take a change of income in the other direction; or a change against the rules 'min(a, b) > 1'; "
+            "or changes of more than 2 details.",
+        ),
+        (
+            "; leaving out any one kind of constraint does not help",
+            " Leaving out any one kind of constraint does not help.",
+        ),
+    ],
+)
+def test_a_reason_without_formulas(more, said):
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"late_fees": [0, 9], "income": [1, 2]}))
+    for who, whose in (("every model in Δ", " for every plausible model"), ("today's model", "")):
+        reason = RecourseReason.read(
+            f"proven: no point within the constraints is accepted by {who}{more}"
+        )
+        assert for_people(reason, space) == f"No allowed change is enough{whose} (proven).{said}"
+    assert for_people(RecourseReason.read("already classified as 1"), space, "a loan") == (
+        "The model gives a loan already."
+    )
+
+
+@pytest.mark.parametrize(
+    ("proven", "unknown", "said"),
+    [
+        (3, 0, ["For them, no allowed change is enough for every plausible model (proven)."]),
+        (0, 3, ["For them, no advice was found."]),
+        (
+            3,
+            1,
+            [
+                "For 3 of them, no allowed change is enough for every plausible model (proven).",
+                "For the remaining person, no advice was found.",
+            ],
+        ),
+    ],
+)
+def test_a_proof_that_no_advice_exists_is_told_from_none_found(naive, proven, unknown, said):
+    reasons = ["proven: no point is accepted"] * proven + ["out of time"] * unknown
+    n = len(naive) - len(reasons)
+    told = nobody_found(naive, np.array([*reasons, *["already classified as 1"] * n], dtype=object))
+    needed = np.arange(len(naive)) < len(reasons)
+    assert list(without_advice(told, needed, "them")) == said
+
+
 def test_many_reasons_are_put_together(naive):
     reasons = np.array(
         [f"{'proven: ' if i % 2 else ''}reason {i}" for i in range(40)], dtype=object
@@ -452,7 +507,7 @@ def test_nobody_found(naive):
     )
     assert contents.missing[0].people == 40
     assert contents.promise == (
-        "No advice was found for all 39 people who do not have class 1 today. Nothing was promised, so no promise can "
+        "For all 39 people who do not have class 1 today, no advice was found. Nothing was promised, so no promise can "
         "break.",
     )
     assert contents.figures == (("0 of 39", "people have proven advice"),)
@@ -919,6 +974,22 @@ def test_a_chance_is_never_stated_where_no_promise_is_proven(case, naive):
     assert not any("probability" in sentence for sentence in contents.promise)
     assert contents.figures[0][1] == "people have proven advice"
     assert not any("probability" in words for _, words in contents.figures)
+
+
+def test_other_advice_helps_today_only_if_todays_model_accepts_it(robust, naive):
+    found, proven = int(naive.found.sum()), int(naive.robust.sum())
+    assert 0 < proven < int(robust.robust.sum())
+    last = f"; {proven} of these pieces of advice are proven to last."
+
+    def said(other):
+        return gather(robust, others={"naive": other}, date=DATE).promise[-1]
+
+    assert said(naive) == f"By comparison, “naive” would help {found} people today{last}"
+    points = naive.points.copy()
+    row = np.flatnonzero(naive.found & ~naive.robust)[0]
+    points[row] = naive.people.points[row]
+    moved = dataclasses.replace(naive, points=points)
+    assert said(moved) == f"By comparison, “naive” has advice for {found} people{last}"
 
 
 def test_the_outcome_in_words(naive):

@@ -299,7 +299,7 @@ def test_sizes_of_another_kind_are_not_drawn_together() -> None:
         def distances(self) -> list[float]:
             return [0.1]
 
-    with pytest.raises(InvalidInputError, match="moved: expected numbers beside a margin"):
+    with pytest.raises(InvalidInputError, match="moved: expected numbers with a margin"):
         radius.plot(moved=Moved())
 
 

@@ -33,16 +33,17 @@ PROVEN = " (proven)"
 _IMPOSSIBLE = re.compile(
     r"no point within the constraints is accepted by (?P<who>[^;]*)(?:; (?P<more>.*))?", re.S
 )
+# Columns that have to change together are named together.
 _WAYS = (
-    (r"if (.*) \(immutable\) may change", r"a change of \1"),
-    (r"if (.*) may move both ways", r"a change of \1 in the other direction"),
+    (r"if (.*) \(immutable\) may change", "a change of {}"),
+    (r"if (.*) may move both ways", "a change of {} in the other direction"),
     (
         r"if (.*) may change by more than max_change",
-        r"a change of \1 beyond the limit",
+        "a change of {} beyond the limit",
     ),
-    (r"if (.*) may leave the range", r"a value of \1 outside the range"),
-    (r"without the rules (.*)", r"a change against the rules \1"),
-    (r"with more than (.*) columns changed", r"changes of more than \1 details"),
+    (r"if (.*) may leave the range", "a value of {} outside the range"),
+    (r"without the rules (.*)", "a change against the rules {}"),
+    (r"with more than (.*) columns changed", "changes of more than {} details"),
     (r"outside the hull of plausible points", "values that are not plausible"),
 )
 _PLAIN = {
@@ -168,13 +169,14 @@ def promise_of(
         return
     who = "people" if asked == len(recourse) else f"people who do not have {wanted} today"
     if not found:
-        yield (
-            f"No advice was found for {_everyone(asked, who)}. Nothing was promised, so no promise can break."
-        )
+        none = " ".join(without_advice(recourse, needed, _everyone(asked, who)))
+        yield f"{none} Nothing was promised, so no promise can break."
         return
     told = f"can get {wanted}; there is advice for {'this person' if found == 1 else 'each'}."
     if found < asked:
-        yield f"{found:,} of {asked:,} {who} {told} {' '.join(_without(recourse, needed))}"
+        those = f"the other {_counted(asked - found)}"
+        rest = " ".join(without_advice(recourse, needed, those))
+        yield f"{found:,} of {asked:,} {who} {told} {rest}"
     else:
         yield f"{capital(_everyone(asked, who))} {told}"
     if changes is None:
@@ -209,11 +211,10 @@ def promise_of(
         )
 
 
-def _without(recourse: Recourse, needed: Bools) -> Iterator[str]:
-    """The people without advice: for whom none can exist, and for whom none was found."""
+def without_advice(recourse: Recourse, needed: Bools, others: str) -> Iterator[str]:
+    """What is known of the people without advice, whom `others` names: none can exist, or none was found."""
     missing = recourse.reason[needed & ~recourse.found]
     proven = sum(reason.kind.proven for reason in missing)
-    others = f"the other {_counted(len(missing))}"
     if proven:
         those = others if proven == len(missing) else f"{proven:,} of {others}"
         enough = "enough" if recourse.changes is None else "enough for every plausible model"
@@ -510,14 +511,16 @@ def for_people(reason: RecourseReason, space: FeatureSpace, wanted: str = "a yes
 
     >>> import pandas as pd
     >>> space = FeatureSpace.from_frame(pd.DataFrame({"missed_payments": [0, 9], "income": [1, 2]}))
-    >>> ways = "if missed_payments (immutable) may change, or if income may change by more than max_change"
+    >>> ways = "if missed_payments, age (immutable) may change, or if income may change by more than max_change"
     >>> said = f"no point within the constraints is accepted by every model in Δ; there is one {ways}"
     >>> print(*for_people(RecourseReason(ReasonKind.IMPOSSIBLE, said), space).split(". "), sep="\\n")
     No allowed change is enough for every plausible model (proven)
-    It would take a change of missed payments; or a change of income beyond the limit.
+    It would take a change of missed payments and age; or a change of income beyond the limit.
     """
     if reason.kind is ReasonKind.ACCEPTED:
         return f"The model gives {wanted} already."
+    if reason.kind is ReasonKind.FIXED:
+        return f"No detail can be changed{PROVEN}."
     known = reason.bare
     for feature in space.features:
         name = str(feature.name)
@@ -537,15 +540,19 @@ def _would_take(more: str) -> str:
     if not more.startswith("there is one "):
         return f" {capital(more)}." if more else ""
     ways = re.split(r", or (?=if |without |with |outside )", more.removeprefix("there is one "))
-    said = []
-    for way in ways:
-        for pattern, plain in _WAYS:
-            if re.fullmatch(pattern, way, re.S):
-                said.append(re.sub(pattern, plain, way, flags=re.S))
-                break
-        else:
-            said.append(way)
-    return f" It would take {'; or '.join(said)}."
+    return f" It would take {'; or '.join(map(_way, ways))}."
+
+
+def _way(way: str) -> str:
+    """One kind of limit that would have to give; its columns have to change together."""
+    for pattern, plain in _WAYS:
+        found = re.fullmatch(pattern, way, re.S)
+        if found:
+            what = "".join(found.groups())
+            return plain.format(
+                " and ".join(what.rsplit(", ", 1)) if way.startswith("if ") else what
+            )
+    return way
 
 
 def capital(text: str) -> str:
