@@ -72,9 +72,9 @@ def contents(
             ("Written by", "holdfast 0.1.0"),
         ),
         promise=(
-            f"{found} of {n} people can get a loan; each was told how.",
+            f"{found} of {n} people can get a loan; there is advice for each.",
             f"{robust} promises are proven for every model that moves no further than 19 of 20 measured updates did.",
-            "Measured, not proven: the next update stays within that with probability 90%.",
+            "Measured, not proven: the next update stays within this limit with a probability of at least 90%.",
         ),
         figures=(
             (f"{robust} of {n}", "people have proven advice"),
@@ -301,7 +301,14 @@ def _person(i: int, columns: tuple[Column, ...], rng: np.random.Generator) -> Pe
         "",
         counter,
         (0.2, 0.7),
-        (Counted(0, "Your income is low; accepted applicants usually have 4,000 USD.", 1.25),),
+        (
+            Counted(
+                0,
+                "Your income is low; accepted applicants usually have 4,000 USD.",
+                1.25,
+                "Your income can stay as it is: the steps below are enough.",
+            ),
+        ),
         lasts="all 20 updates" if within == 20 else f"{within} of 20 updates",
     )
 

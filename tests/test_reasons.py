@@ -419,11 +419,13 @@ def in_the_text_of_a_letter(text: str) -> list[str]:
     return [re.split(r" Your [^.;]* can stay as ", " ".join(item.split()))[0] for item in items]
 
 
-def in_the_report(page: Path, row: int) -> list[str]:
+def in_the_report(page: Path, row: int) -> list[tuple[str, str]]:
+    """The reasons on a person's page, each with the line below it."""
     text = page.read_text(encoding="utf-8")
     (data,) = re.findall(r'<script [^>]*id="data"[^>]*>(.*?)</script>', text, re.S)
     table = json.loads(data)
-    return [table["texts"]["against"][code] for _, code, *_ in table["against"][row]]
+    texts = [" ".join(text.split()) for text in table["texts"]["against"]]
+    return [(texts[said], texts[stays]) for _, said, _, stays in table["against"][row]]
 
 
 @pytest.mark.parametrize("compared", [True, False])
@@ -476,6 +478,7 @@ def test_letter_letters_command_and_report_name_the_same_reasons(
         with chdir(tmp_path):
             result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
+    seen: set[bool] = set()
     for row, key in enumerate(denied.index):
         letter = advice.letter(row)
         assert [reason.name for reason in letter.contents.reasons] == table.loc[
@@ -493,4 +496,15 @@ def test_letter_letters_command_and_report_name_the_same_reasons(
             assert len(found) == len(expected[key])
             for said, sentence in zip(found, expected[key], strict=True):
                 assert said.startswith(sentence)
-        assert in_the_report(tmp_path / "report.html", row) == expected[key]
+        there = in_the_report(tmp_path / "report.html", row)
+        assert [said for said, _ in there] == expected[key]
+        below = [below for _, below in there]
+        assert [bool(text) for text in below] == [
+            bool(one.stays) for one in letter.contents.reasons
+        ]
+        for page in pages:
+            assert in_the_page_of_a_letter(page) == [
+                " ".join(" ".join(one).split()) for one in there
+            ]
+        seen |= set(map(bool, below))
+    assert seen == {True, False}

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from holdfast.generators._stated import recourse_from
 from holdfast.presentation.report._counter import costliest_changes
 from holdfast.presentation.report._gather import gather
 from holdfast.presentation.report._page import render
-from holdfast.presentation.report._words import cost_of, for_people
+from holdfast.presentation.report._words import cost_of, for_people, without_advice
 from recourse_cases import make_case
 
 DATE = "2026-11-16"
@@ -171,7 +172,7 @@ def test_people_say_what_the_tables_say(contents, robust, case):
                 "",
                 None,
             )
-            assert person.reason == for_people(robust.reason[row]) != ""
+            assert person.reason == for_people(robust.reason[row], robust.space) != ""
             continue
         assert list(person.after) == robust.counterfactuals[names].iloc[row].tolist()
         assert "; ".join(person.advice) == robust.describe(row)
@@ -403,14 +404,75 @@ def test_missing_rows_keep_their_reasons():
         progress=False,
     )
     contents = gather(told, date=DATE)
-    absent = pd.Series(list(map(for_people, told.reason[~told.found]))).value_counts()
-    said = {("proven: " if one.proven else "") + one.reason: one.people for one in contents.missing}
-    assert said == absent.to_dict()
+    absent = pd.Series(
+        [for_people(reason, told.space) for reason in told.reason[~told.found]]
+    ).value_counts()
+    said = {one.reason: one.people for one in contents.missing}
+    assert said == {text.replace(" (proven)", ""): n for text, n in absent.items()}
+    assert all(
+        one.proven == (f"{one.reason.split('.')[0]} (proven)" in " ".join(absent.index))
+        for one in contents.missing
+    )
     assert any(one.proven for one in contents.missing)
     assert [one.people for one in contents.missing] == sorted(absent, reverse=True)
     for person, reason in zip(contents.people, told.reason, strict=True):
-        assert person.reason == for_people(reason)
-        assert "Δ" not in person.reason
+        assert person.reason == for_people(reason, told.space)
+        assert not re.search("Δ|max_change|immutable|proven:", person.reason)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", ""),
+        (
+            "; there is one if late_fees, home (immutable) may change",
+            " It would take a change of late fees and home.",
+        ),
+        (
+            "; there is one if income may move both ways, or without the rules 'min(a, b) > 1', or with more than 2 "
+            "columns changed",
+            " It would take a change of income in the other direction; or a change against the rules 'min(a, b) > 1'; "
+            "or changes of more than 2 details.",
+        ),
+        (
+            "; leaving out any one kind of constraint does not help",
+            " Leaving out any one kind of constraint does not help.",
+        ),
+    ],
+)
+def test_a_reason_without_formulas(more, said):
+    space = hf.FeatureSpace.from_frame(pd.DataFrame({"late_fees": [0, 9], "income": [1, 2]}))
+    for who, whose in (("every model in Δ", " for every plausible model"), ("today's model", "")):
+        reason = RecourseReason.read(
+            f"proven: no point within the constraints is accepted by {who}{more}"
+        )
+        assert for_people(reason, space) == f"No allowed change is enough{whose} (proven).{said}"
+    assert for_people(RecourseReason.read("already classified as 1"), space, "a loan") == (
+        "The model gives a loan already."
+    )
+
+
+@pytest.mark.parametrize(
+    ("proven", "unknown", "said"),
+    [
+        (3, 0, ["For them, no allowed change is enough for every plausible model (proven)."]),
+        (0, 3, ["For them, no advice was found."]),
+        (
+            3,
+            1,
+            [
+                "For 3 of them, no allowed change is enough for every plausible model (proven).",
+                "For the remaining person, no advice was found.",
+            ],
+        ),
+    ],
+)
+def test_a_proof_that_no_advice_exists_is_told_from_none_found(naive, proven, unknown, said):
+    reasons = ["proven: no point is accepted"] * proven + ["out of time"] * unknown
+    n = len(naive) - len(reasons)
+    told = nobody_found(naive, np.array([*reasons, *["already classified as 1"] * n], dtype=object))
+    needed = np.arange(len(naive)) < len(reasons)
+    assert list(without_advice(told, needed, "them")) == said
 
 
 def test_many_reasons_are_put_together(naive):
@@ -420,7 +482,7 @@ def test_many_reasons_are_put_together(naive):
     told = nobody_found(naive, reasons)
     missing = gather(told, date=DATE).missing
     # In the order of the alphabet, since each is there once; "proven: reason 1" comes before "reason 0".
-    assert [one.reason for one in missing[:20]] == sorted(f"reason {i}" for i in range(1, 40, 2))
+    assert [one.reason for one in missing[:20]] == sorted(f"Reason {i}" for i in range(1, 40, 2))
     assert all(one.proven and one.people == 1 for one in missing[:20])
     assert [(one.people, one.proven) for one in missing[20:]] == [(20, False)]
 
@@ -445,7 +507,7 @@ def test_nobody_found(naive):
     )
     assert contents.missing[0].people == 40
     assert contents.promise == (
-        "No advice was found for all 39 people who do not have class 1 today. Nothing was promised, so no promise can "
+        "For all 39 people who do not have class 1 today, no advice was found. Nothing was promised, so no promise can "
         "break.",
     )
     assert contents.figures == (("0 of 39", "people have proven advice"),)
@@ -481,7 +543,7 @@ def test_who_has_the_class_is_for_the_model_to_say(case):
     assert sum(group.people for group in contents.slices[0].groups) == needed
     stated = recourse_from(case.network, accepted, accepted, target=1, space=case.space)
     assert any(
-        "2 people had the class already, and got advice" in limit for limit in gather(stated).limits
+        "2 people had class 1 already, and got advice" in limit for limit in gather(stated).limits
     )
 
 
@@ -857,8 +919,8 @@ def test_a_calibrated_delta(naive):
     told = gather(naive, calibrated=small)
     assert told.models == "every model that moves no further than 6 of the 9 measured updates did"
     assert (
-        "Measured, not proven: the next update stays within that with probability 60%, if it is made like the measured "
-        "ones." in told.promise
+        "Measured, not proven: the next update stays within this limit with a probability of at least 60%, if it is "
+        "made like the 9 measured ones." in told.promise
     )
     assert told.figures[1][0] == "60%"
     # Of a Δ far beyond the history it says how far.
@@ -914,6 +976,22 @@ def test_a_chance_is_never_stated_where_no_promise_is_proven(case, naive):
     assert not any("probability" in words for _, words in contents.figures)
 
 
+def test_other_advice_helps_today_only_if_todays_model_accepts_it(robust, naive):
+    found, proven = int(naive.found.sum()), int(naive.robust.sum())
+    assert 0 < proven < int(robust.robust.sum())
+    last = f"; {proven} of these pieces of advice are proven to last."
+
+    def said(other):
+        return gather(robust, others={"naive": other}, date=DATE).promise[-1]
+
+    assert said(naive) == f"By comparison, “naive” would help {found} people today{last}"
+    points = naive.points.copy()
+    row = np.flatnonzero(naive.found & ~naive.robust)[0]
+    points[row] = naive.people.points[row]
+    moved = dataclasses.replace(naive, points=points)
+    assert said(moved) == f"By comparison, “naive” has advice for {found} people{last}"
+
+
 def test_the_outcome_in_words(naive):
     plain, worded = gather(naive, date=DATE), gather(naive, outcome="a loan", date=DATE)
     assert "class 1" in plain.promise[0]
@@ -954,7 +1032,7 @@ def test_sentences_count(naive):
     assert contents.figures[0] == (f"{safe} of {needed}", "people have proven advice")
     assert dict(contents.facts)["People"] == "40"
     assert any(
-        limit.startswith(f"{40 - needed} ") and "had the class already" in limit
+        limit.startswith(f"{40 - needed} ") and "had class 1 already" in limit
         for limit in contents.limits
     )
 

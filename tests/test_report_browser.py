@@ -171,6 +171,10 @@ def test_a_person_opens_with_a_click_and_says_everything(report, contents):
     assert person.key in page.title()
     for words in ("Decision today: no", "20%", "70%", person.against[0].sentence, person.lasts):
         assert words in text
+    listed = article.locator("ol.steps li").all_inner_texts()
+    assert [one.split() for one in listed] == [
+        f"{one.sentence} {one.stays}".split() for one in person.against
+    ]
     order = ("Decision today", "Why", "What to do", "The promise", "For auditors")
     places = [text.index(words) for words in order]
     assert places == sorted(places)
@@ -296,6 +300,22 @@ def test_the_gauge_compares_the_proof_with_the_updates(visit, path, contents):  
     assert width == pytest.approx(100 * min(person.radius / contents.gauge.end, 1.0), abs=0.01)
 
 
+def test_what_changes_with_time_and_what_is_not_listed(visit, tmp_path):  # noqa: F811
+    plain = cases.contents(40)
+    i = first(plain, "ROBUST")
+    person = plain.people[i]
+    still = [a == b for a, b in zip(person.before, person.after, strict=True)]
+    columns = tuple(replace(column, with_time=True) for column in plain.columns)
+    timed = replace(plain, columns=columns, unlisted=1, unlisted_with_time=True)
+    names = [column.label for column, stays in zip(columns, still, strict=True) if stays]
+    assert visit(written(timed, tmp_path), f"#person={i}").locator(".notes").inner_text() == (
+        "Details that are not listed stay as they are too. These change by themselves as time passes: "
+        f"{', '.join(names)}, some that are not listed. The proof covers the values shown: check again when one has "
+        "changed."
+    )
+    assert visit(written(plain, tmp_path), f"#person={i}").locator(".notes").count() == 0
+
+
 def test_only_proven_ways_are_offered(visit, tmp_path):  # noqa: F811
     page = visit(written(cases.awkward(), tmp_path), "#person=0")
     assert page.locator("#person h2", has_text="Other proven ways").is_visible()
@@ -385,7 +405,17 @@ def test_a_person_is_one_sheet(visit, tmp_path, numeric, verdict):  # noqa: F811
     contents = cases.contents(60, numeric=numeric, mixed=2)
     i = next(i for i, person in enumerate(contents.people) if person.verdict == verdict)
     page = visit(written(contents, tmp_path), f"#person={i}")
-    assert sheets(page) == 1
+    page.evaluate(
+        "addEventListener('beforeprint', () => { window.shown = [...document.querySelectorAll('#person details')]"
+        ".map((fold) => getComputedStyle(fold).display); })"
+    )
+    # The part for auditors is on the sheet only if the reader opened it.
+    folds = page.locator("#person details").count()
+    assert folds == (verdict != "")
+    for display in ("none", "block"):
+        assert sheets(page) == 1
+        assert page.evaluate("window.shown") == [display] * folds
+        folds_open(page)
 
 
 def test_without_its_script_the_page_still_says_the_same(visit, path, report):  # noqa: F811

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -240,7 +240,9 @@ def compose(batch: Batch, place: int, key: str, name: str) -> LetterContents:
             else:
                 unchanged += (detail,)
         _read_back(recourse.points[row], key, changes, before, words)
-    reasons, derived = _reasons(words, batch.against[place], changes, found)
+    reasons, derived = _reasons(
+        words, batch.against[place], {change.name for change in changes}, found
+    )
     return LetterContents(
         language=language.code,
         date=language.day(batch.date),
@@ -439,11 +441,35 @@ def _open(ends: tuple[float, float]) -> tuple[float, float]:
     return -math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high
 
 
+def reasons_in_words(recourse: Recourse, language: str = "en") -> list[list[tuple[str, str]]]:
+    """Each person's reasons as the letter says them: a sentence, and the line below it ("" without one)."""
+    words = _Words(recourse.space, Language.find(language))
+    said = words.language.words
+    names = [str(name) for name in recourse.space.names]
+    own = recourse.people.numbers
+    after = own.copy()
+    after[recourse.answered] = recourse.answers
+    result = []
+    for row, moved in enumerate(differs(own, after)):
+        told = {name for name, changed in zip(names, moved, strict=True) if changed}
+        found, letter = bool(recourse.found[row]), {"outcome": _outcome(recourse, row)}
+        reasons, _ = _reasons(words, recourse.against[row], told, found)
+        result.append(
+            [
+                (str(said.reason(one)), str(said.stays(one, letter)) if one.stays else "")
+                for one in reasons
+            ]
+        )
+    return result
+
+
 def _reasons(
-    words: _Words, counted: Sequence[Against], changes: Sequence[Change], found: bool
+    words: _Words, counted: Sequence[Against], told: Collection[str], found: bool
 ) -> tuple[tuple[MainReason, ...], str]:
-    """The weightiest reasons, each with what the advice does about it, and how they were found."""
-    told = {change.name for change in changes}
+    """The weightiest reasons, each with what the advice does about it, and how they were found.
+
+    `told` are the columns that the advice changes.
+    """
     whole = sum(one.margin for one in counted)
     reasons = []
     for one in counted[:_MOST_REASONS]:

@@ -106,7 +106,9 @@ class Wording:
 
     def sentence(self, reason: MainReason) -> str:
         """The reason as the letter's language says it."""
-        return str(self.language.words.reason(reason))
+        said = str(self.language.words.reason(reason))
+        # Only the letter keeps a number and its unit on one line.
+        return said.replace(f"\u00a0{reason.unit}", f" {reason.unit}") if reason.unit else said
 
     def warn_of_gaps(self) -> None:
         """Warn of columns without words in the letter's language: their names would stay as they are."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,10 @@ from holdfast._network import Floats, Network
 from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace
 from holdfast.features._describe import NOT_STATED
-from holdfast.generators import Recourse, main_reasons
+from holdfast.generators import Recourse
+from holdfast.presentation.letters._compose import reasons_in_words
 from holdfast.presentation.report._contents import Counted, CounterModel, OtherWay, Person, Value
 from holdfast.presentation.report._words import for_people
-
-# More reasons than this help no reader.
-_MOST_REASONS = 4
 
 
 def people_of(
@@ -34,6 +33,7 @@ def people_of(
     keys: Sequence[str],
     radii: Floats,
     counters: Mapping[int, CounterModel],
+    wanted: str,
     *more: Sequence[Any],
 ) -> tuple[Person, ...]:
     """One for each row; `shown` are the columns on their pages; all else has an entry for each row."""
@@ -50,13 +50,13 @@ def people_of(
         keys,
         _rows(recourse.space, shown, recourse.people.numbers),
         after,
-        recourse.advice,
+        [_unbroken(advice, recourse.space) for advice in recourse.advice],
         recourse.verdict_names.fillna(""),
         finite(recourse.cost_l1),
         finite(radii),
         finite(recourse.optimality_gap),
         finite(worst),
-        (for_people(str(reason)) for reason in recourse.reason),
+        (for_people(reason, recourse.space, wanted) for reason in recourse.reason),
         map(counters.get, range(n)),
         zip(
             finite(chances(recourse, recourse.people.points)),
@@ -108,24 +108,28 @@ def values_of(space: FeatureSpace, feature: Feature, numbers: Floats) -> list[Va
 
 
 def counted(recourse: Recourse, shown: Sequence[Feature]) -> list[tuple[Counted, ...]]:
-    """Each person's main reasons, in the sentences of `main_reasons`, by the place of the column that is shown."""
-    sentences = reason_sentences(main_reasons(recourse, most=_MOST_REASONS))
+    """Each person's main reasons in the letter's words, by the place of the column that is shown."""
     return [
         tuple(
-            Counted(shown.index(one.feature), next(sentences), one.margin)
-            for one in mine[:_MOST_REASONS]
+            Counted(shown.index(one.feature), sentence, one.margin, stays)
+            for one, (sentence, stays) in zip(mine, said, strict=False)
         )
-        for mine in recourse.against
+        for mine, said in zip(recourse.against, reasons_in_words(recourse), strict=True)
     ]
 
 
-def reason_sentences(reasons: pd.DataFrame) -> Iterator[str]:
-    """The reasons as sentences, row by row; `main_reasons` is the one source, for letters too."""
-    if "sentence" in reasons:
-        yield from reasons["sentence"]
-        return
-    for text, value, usual in reasons[["text", "value", "usual"]].itertuples(index=False):
-        yield f"{text}: {value}. Accepted people usually have {usual}."
+def _unbroken(advice: Sequence[str], space: FeatureSpace) -> tuple[str, ...]:
+    r"""Advice with a no-break space between each number and its unit.
+
+    >>> space = FeatureSpace.from_frame(pd.DataFrame({"income": [1, 2]}), units={"income": "€ a year"})
+    >>> _unbroken(["raise income from 1 to 2 € a year"], space)
+    ('raise income from 1 to 2\xa0€ a year',)
+    """
+    units = {space.notes.word(one.name, one.unit) for one in space.features if one.unit}
+    if not units:
+        return tuple(advice)
+    before_unit = re.compile(rf"(?<=\d) (?=(?:{'|'.join(map(re.escape, units))}))")
+    return tuple(before_unit.sub("\u00a0", text) for text in advice)
 
 
 def chances(recourse: Recourse, points: Floats) -> Floats:
@@ -155,7 +159,7 @@ def other_ways(
     result: list[list[OtherWay]] = [[] for _ in range(len(recourse))]
     for name, other in others.items():
         for row in np.flatnonzero(other.found & other.robust).tolist():
-            result[row].append(OtherWay(name, other.advice[row]))
+            result[row].append(OtherWay(name, _unbroken(other.advice[row], recourse.space)))
     if alternatives is not None:
         keys = recourse.factuals.index
         alone = getattr(alternatives, "left_alone", None)
@@ -169,7 +173,8 @@ def other_ways(
         for row, names, advice, robust in told:
             if names and robust:
                 labels = " and ".join(map(recourse.space.label, names.split(", ")))
-                result[row].append(OtherWay(f"leaving {labels} alone", advice))
+                ways = _unbroken(advice, recourse.space)
+                result[row].append(OtherWay(f"leaving {labels} alone", ways))
     return [tuple(ways) for ways in result]
 
 

@@ -56,7 +56,7 @@ class Column:
     """A column of the caller's table.
 
     `moves` says what a person can do with it, in words ("only up", "fixed", ...); `code` and `reason` are those of its
-    adverse-action reason, "" where it has none.
+    adverse-action reason, "" where it has none. `with_time` says whether it changes by itself as time passes.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Column:
     moves: str
     code: str = ""
     reason: str = ""
+    with_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,15 @@ class CounterModel:
 
 @dataclass(frozen=True)
 class Counted:
-    """A reason for a refusal: a column's place, the sentence that letters say too, and the margin that it would win."""
+    """A reason for a refusal: a column's place, the letter's sentence, and the margin that it would win.
+
+    `stays` is the letter's line about a detail that the advice leaves as it is, else "".
+    """
 
     column: int
     sentence: str
     margin: float
+    stays: str = ""
 
 
 @dataclass(frozen=True)
@@ -280,8 +285,12 @@ class Contents:
         At most three (number, words) pairs for people.
     models
         The models that the proof is about, as the end of a sentence: "every model that ..."; "" without a Δ.
-    wanted
-        The promised class in words: "a loan", "class 1".
+    wanted, gives
+        The promised class in words, and what the model does with it: "a loan" and "gives a loan"; "class 1" and "says
+        yes" where the outcome has no name.
+    unlisted, unlisted_with_time
+        The number of protected columns, which people's pages do not list, and whether one of these changes by itself as
+        time passes.
     delta
         The size of Δ (of several radii the largest); None where nothing was certified.
     least_delta
@@ -328,6 +337,9 @@ class Contents:
     cost: str = ""
     refits: Refits | None = None
     threshold: float | None = None
+    gives: str = "says yes"
+    unlisted: int = 0
+    unlisted_with_time: bool = False
 
     @property
     def symbol(self) -> str:

@@ -21,13 +21,13 @@ from holdfast._progress import progress_bar
 from holdfast.calibration import CalibratedDelta, ChosenDelta
 from holdfast.changes import Changes, Inside, PlausibleChanges, TreeChanges
 from holdfast.errors import InvalidInputError
-from holdfast.features import Direction, Feature
+from holdfast.features import Direction, Feature, FeatureSpace
 from holdfast.features._limits import limit_words
-from holdfast.features._notes import Notes
 from holdfast.generators import ReasonKind, Recourse
 from holdfast.generators._radii import Radii, least_radius, radii_of
 from holdfast.generators._recourse import check_recourse
 from holdfast.metrics._rows import valid_rows
+from holdfast.presentation.letters._wording import changes_with_time
 from holdfast.presentation.pictures._certified import survival
 from holdfast.presentation.report._beside import (
     certificate_ids,
@@ -52,6 +52,7 @@ from holdfast.presentation.report._counter import closest_counter_models
 from holdfast.presentation.report._gauge import FAR, gauge_of, history_of, lasts, models_of
 from holdfast.presentation.report._groups import Groups, figures_of, slices_of
 from holdfast.presentation.report._words import (
+    PROVEN,
     capital,
     classes_of,
     cost_of,
@@ -163,7 +164,7 @@ def gather(
         for feature in space.features
         if feature.name in moved or feature.name not in space.notes.protected
     ]
-    columns = {feature.name: _column(space.notes, feature) for feature in shown}
+    columns = {feature.name: _column(space, feature) for feature in shown}
     told = []
     for move in moves:
         middle, low, high = finite([move.median, move.low, move.high])
@@ -184,6 +185,7 @@ def gather(
         names,
         measured.lower,
         counters,
+        outcome or "a yes",
         counted(recourse, shown),
         other_ways(recourse, compared, alternatives),
         proofs,
@@ -199,7 +201,7 @@ def gather(
         fall = along.in_words(lambda _: "{}").replace("at most ", "")
     cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
-    limits = [*limits_of(recourse, method, needed, inside)]
+    limits = [*limits_of(recourse, method, needed, inside, wanted)]
     for attribute in space.notes.protected:
         if attribute not in recourse.factuals.columns and not any(
             one.attribute == str(attribute) for one in slices
@@ -226,6 +228,7 @@ def gather(
             promise_of(
                 recourse,
                 methods,
+                compared,
                 measured,
                 known,
                 needed,
@@ -240,13 +243,16 @@ def gather(
         ),
         models=models,
         wanted=wanted,
+        gives="says yes" if outcome is None else f"gives {outcome}",
+        unlisted=len(hidden := [one for one in space.features if one.name not in columns]),
+        unlisted_with_time=any(changes_with_time(space, one) for one in hidden),
         delta=None if recourse.changes is None else recourse.changes.size,
         calibrated=known,
         methods=methods,
         columns=tuple(columns.values()),
         moves=tuple(told),
         slices=slices,
-        missing=_missing(recourse),
+        missing=_missing(recourse, outcome or "a yes"),
         people=people,
         limits=tuple(limits),
         technical=(*technical_of(recourse, method, measured), *left_out),
@@ -310,7 +316,8 @@ def _counters(
     return counters, said
 
 
-def _column(notes: Notes, feature: Feature) -> Column:
+def _column(space: FeatureSpace, feature: Feature) -> Column:
+    notes = space.notes
     moves = _DIRECTIONS[feature.direction]
     if feature.labelled and feature.direction is Direction.FREE:
         moves = "any category"
@@ -322,17 +329,18 @@ def _column(notes: Notes, feature: Feature) -> Column:
     unit = notes.word(feature.name, feature.unit)
     why = () if reason is None else (reason.code, reason.text)
     return Column(
-        str(feature.name), notes.label(feature.name), unit, not feature.labelled, moves, *why
-    )
+        str(feature.name), notes.label(feature.name), unit, not feature.labelled, moves, *(why or ("", "")),
+        with_time=changes_with_time(space, feature),
+    )  # fmt: skip
 
 
-def _missing(recourse: Recourse) -> tuple[Missing, ...]:
+def _missing(recourse: Recourse, wanted: str) -> tuple[Missing, ...]:
     """The reasons, the commonest first; rare ones beyond the first few are put together."""
     counts = Counter(recourse.reason[~recourse.found].tolist())
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     result = [
         Missing(
-            for_people(reason.bare),
+            for_people(reason, recourse.space, wanted).replace(PROVEN, ""),
             people,
             reason.kind.proven,
             reason.kind is not ReasonKind.ACCEPTED,

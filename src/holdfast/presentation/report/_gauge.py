@@ -132,6 +132,8 @@ def lasts(
     ['2 of 3 updates', 'all 3 updates']
     >>> lasts(0.0123, "NOT_ROBUST", PlausibleChanges(0.02), None)
     '61% of the promise'
+    >>> [lasts(size, "ROBUST", PlausibleChanges(0.02), None) for size in (0.0201, 0.035, 0.059, 0.07)]
+    ['as far as promised', '1.5 times as far as promised', 'twice as far as promised', '3 times as far as promised']
     """
     robust = verdict == "ROBUST"
     within, of = (0, 0) if changes is None or not robust else updates_within(changes, known)
@@ -152,7 +154,10 @@ def lasts(
         return "<1% of the promise"
     if part < 1.0:
         return f"{math.floor(100.0 * part)}% of the promise"
-    return "the promise" if plain(part) == "1" else f"{plain(part)} × the promise"
+    if part < 1.5:
+        return "as far as promised"
+    times = "1.5 times" if part < 2.0 else "twice" if part < 3.0 else f"{math.floor(part):,} times"
+    return f"{times} as far as promised"
 
 
 def uniform(changes: Changes) -> TypeGuard[PlausibleChanges]:

@@ -51,12 +51,16 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
         "deltas": "" if contents.delta is None else deltas(contents.least_delta, contents.delta),
         "models": contents.models,
         "wanted": contents.wanted,
+        "gives": contents.gives,
+        "unlisted": [contents.unlisted, int(contents.unlisted_with_time)],
         "gauge": gauge
         and [_short(gauge.end), [[_short(size), text] for size, text in gauge.marks]],
         "cost": contents.cost,
         "threshold": contents.threshold,
         "refits": contents.refits.models if contents.refits else 0,
-        "columns": [[c.label, c.unit, c.moves, c.code, c.reason] for c in contents.columns],
+        "columns": [
+            [c.label, c.unit, c.moves, c.code, c.reason, int(c.with_time)] for c in contents.columns
+        ],
         "keys": [person.key for person in people],
         "verdicts": [person.verdict for person in people],
         "costs": [_short(person.cost) for person in people],
@@ -74,7 +78,10 @@ def people_json(contents: Contents) -> tuple[Markup, str]:
             for person in people
         ],
         "against": [
-            [[one.column, sentences[one.sentence], _short(one.margin)] for one in person.against]
+            [
+                [one.column, sentences[one.sentence], _short(one.margin), sentences[one.stays]]
+                for one in person.against
+            ]
             for person in people
         ],
         "chances": [

@@ -6,7 +6,8 @@ The statements are those of docs/guarantee.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from holdfast.changes import Chance, Changes, Inside, PlausibleChanges
 from holdfast.changes._kind import one_in
 from holdfast.features import FeatureSpace
 from holdfast.features._codec import differs
-from holdfast.generators import Recourse
+from holdfast.generators import ReasonKind, Recourse, RecourseReason
 from holdfast.generators._measured import settings_of
 from holdfast.generators._radii import Radii
 from holdfast.presentation.report._contents import Calibrated, Figures, Moves, Refits
@@ -26,12 +27,29 @@ from holdfast.presentation.report._contents import Calibrated, Figures, Moves, R
 if TYPE_CHECKING:
     from holdfast.promises._ledger import Ledger
 
+# The end of a reason that is proven.
+PROVEN = " (proven)"
 # How generators give reasons, and how people read them.
+_IMPOSSIBLE = re.compile(
+    r"no point within the constraints is accepted by (?P<who>[^;]*)(?:; (?P<more>.*))?", re.S
+)
+# Columns that have to change together are named together.
+_WAYS = (
+    (r"if (.*) \(immutable\) may change", "a change of {}"),
+    (r"if (.*) may move both ways", "a change of {} in the other direction"),
+    (
+        r"if (.*) may change by more than max_change",
+        "a change of {} beyond the limit",
+    ),
+    (r"if (.*) may leave the range", "a value of {} outside the range"),
+    (r"without the rules (.*)", "a change against the rules {}"),
+    (r"with more than (.*) columns changed", "changes of more than {} details"),
+    (r"outside the hull of plausible points", "values that are not plausible"),
+)
 _PLAIN = {
     "no point within the constraints": "no change within the limits",
     "no point accepted": "no advice accepted",
     "every model in Δ": "every plausible model",
-    "by more than max_change": "by more than its limit",
 }
 
 
@@ -128,6 +146,7 @@ def cost_of(space: FeatureSpace) -> str:
 def promise_of(
     recourse: Recourse,
     methods: Sequence[Figures],
+    compared: Mapping[str, Recourse],
     radii: Radii,
     calibrated: Calibrated | None,
     needed: Bools,
@@ -150,24 +169,23 @@ def promise_of(
         return
     who = "people" if asked == len(recourse) else f"people who do not have {wanted} today"
     if not found:
-        yield (
-            f"No advice was found for {_everyone(asked, who)}. Nothing was promised, so no promise can break."
-        )
+        none = " ".join(without_advice(recourse, needed, _everyone(asked, who)))
+        yield f"{none} Nothing was promised, so no promise can break."
         return
-    told = " and was told how" if found == 1 else "; each was told how"
+    told = f"can get {wanted}; there is advice for {'this person' if found == 1 else 'each'}."
     if found < asked:
-        yield (
-            f"{found:,} of {asked:,} {who} can get {wanted}{told}. For the other {asked - found:,} no advice was found."
-        )
+        those = f"the other {_counted(asked - found)}"
+        rest = " ".join(without_advice(recourse, needed, those))
+        yield f"{found:,} of {asked:,} {who} {told} {rest}"
     else:
-        yield f"{capital(_everyone(asked, who))} can get {wanted}{told}."
+        yield f"{capital(_everyone(asked, who))} {told}"
     if changes is None:
         yield "No set of plausible models was stated, so nothing is proven about the next model."
     else:
         yield from _proof(method, models)
         if method.robust:
             yield from _chances(recourse, found, inside)
-    yield from _compared(method, others)
+    yield from _compared(method, others, compared)
     if refits is not None:
         who = "1 updated model" if refits.models == 1 else f"{refits.models:,} updated models"
         kept = f"{numbers.share(refits.mean)} of the promises"
@@ -191,6 +209,23 @@ def promise_of(
         yield (
             f"{_of(survive, found, 'promises', 'is', 'are')} proven for every model that moves no further than {far}."
         )
+
+
+def without_advice(recourse: Recourse, needed: Bools, others: str) -> Iterator[str]:
+    """What is known of the people without advice, whom `others` names: none can exist, or none was found."""
+    missing = recourse.reason[needed & ~recourse.found]
+    proven = sum(reason.kind.proven for reason in missing)
+    if proven:
+        those = others if proven == len(missing) else f"{proven:,} of {others}"
+        enough = "enough" if recourse.changes is None else "enough for every plausible model"
+        yield f"For {those}, no allowed change is {enough}{PROVEN}."
+    if proven < len(missing):
+        those = f"the remaining {_counted(len(missing) - proven)}" if proven else others
+        yield f"For {those}, no advice was found."
+
+
+def _counted(people: int) -> str:
+    return f"{people:,}" if people > 1 else "person"
 
 
 def _proof(method: Figures, models: str) -> Iterator[str]:
@@ -230,12 +265,21 @@ def _chances(recourse: Recourse, found: int, inside: Inside | None) -> Iterator[
         )
 
 
-def _compared(method: Figures, others: Sequence[Figures]) -> Iterator[str]:
-    """How much of the other advice would have been proven, where less."""
+def _compared(
+    method: Figures, others: Sequence[Figures], compared: Mapping[str, Recourse]
+) -> Iterator[str]:
+    """How much of the other advice is proven, where less; it helps today if today's model accepts all of it."""
     for other in others[:1]:
-        if other.robust < method.robust:
-            some = f"only {other.robust:,}" if other.robust else "none"
-            yield f"By comparison (“{other.name}”): of {other.found:,} pieces of advice {some} would be proven."
+        if other.robust >= method.robust:
+            continue
+        same = compared[other.name]
+        today = same.classifier.predict_index(same.points[same.found]) == same.targets[same.found]
+        helps = "would help {} today" if today.all() else "has advice for {}"
+        people = f"{other.found:,} {_plural(other.found, 'person', 'people')}"
+        some = f"{other.robust:,} of these pieces of advice {_plural(other.robust, 'is', 'are')}"
+        if not other.robust:
+            some = "none of it is"
+        yield f"By comparison, “{other.name}” {helps.format(people)}; {some} proven to last."
 
 
 def chance_of_update(inside: Inside) -> str:
@@ -243,11 +287,11 @@ def chance_of_update(inside: Inside) -> str:
     if inside.confidence is not None:
         return (
             f"with confidence {inside.confidence:.0%} at least {inside.coverage:.0%} of the updates to come stay "
-            "within that, if they are made like the measured ones"
+            f"within this limit, if they are made like the {inside.models:,} measured ones"
         )
     return (
-        f"the next update stays within that with probability {percent_of(inside)}, "
-        "if it is made like the measured ones"
+        f"the next update stays within this limit with a probability of at least {percent_of(inside)}, "
+        f"if it is made like the {inside.models:,} measured ones"
     )
 
 
@@ -329,7 +373,7 @@ def typical_of(moves: Sequence[Moves]) -> str:
 
 
 def limits_of(
-    recourse: Recourse, method: Figures, needed: Bools, inside: Inside | None
+    recourse: Recourse, method: Figures, needed: Bools, inside: Inside | None, wanted: str
 ) -> Iterator[str]:
     """What the page does not say, and what is particular about these people."""
     changes = recourse.changes
@@ -351,7 +395,7 @@ def limits_of(
     already = int((~needed).sum())
     if already:
         yield (
-            f"{already:,} {_plural(already, 'person', 'people')} in the table had the class already, and got no advice."
+            f"{already:,} {_plural(already, 'person', 'people')} in the table had {wanted} already, and got no advice."
         )
     spared = int(
         (
@@ -361,7 +405,7 @@ def limits_of(
     )
     if spared:
         yield (
-            f"{spared:,} {_plural(spared, 'person', 'people')} had the class already, and got advice all the same."
+            f"{spared:,} {_plural(spared, 'person', 'people')} had {wanted} already, and got advice all the same."
         )
     protected = [
         recourse.space.names.index(name)
@@ -462,15 +506,53 @@ def classes_of(recourse: Recourse) -> str:
     return "the class that they asked for"
 
 
-def for_people(reason: str) -> str:
-    """A generator's reason without the words of the mathematics.
+def for_people(reason: RecourseReason, space: FeatureSpace, wanted: str = "a yes") -> str:
+    """A generator's reason without the words of the mathematics, and with people's words for columns.
 
-    >>> for_people("proven: no point within the constraints is accepted by every model in Δ")
-    'proven: no change within the limits is accepted by every plausible model'
+    >>> import pandas as pd
+    >>> space = FeatureSpace.from_frame(pd.DataFrame({"missed_payments": [0, 9], "income": [1, 2]}))
+    >>> ways = "if missed_payments, age (immutable) may change, or if income may change by more than max_change"
+    >>> said = f"no point within the constraints is accepted by every model in Δ; there is one {ways}"
+    >>> print(*for_people(RecourseReason(ReasonKind.IMPOSSIBLE, said), space).split(". "), sep="\\n")
+    No allowed change is enough for every plausible model (proven)
+    It would take a change of missed payments and age; or a change of income beyond the limit.
     """
-    for said, plain in _PLAIN.items():
-        reason = reason.replace(said, plain)
-    return reason
+    if reason.kind is ReasonKind.ACCEPTED:
+        return f"The model gives {wanted} already."
+    if reason.kind is ReasonKind.FIXED:
+        return f"No detail can be changed{PROVEN}."
+    known = reason.bare
+    for feature in space.features:
+        name = str(feature.name)
+        if "_" in name and space.label(feature.name) == name:
+            known = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", name.replace("_", " "), known)
+    found = _IMPOSSIBLE.fullmatch(known)
+    if found is None:
+        for said, plain in _PLAIN.items():
+            known = known.replace(said, plain)
+        return capital(known) + PROVEN * reason.kind.proven
+    enough = "enough for every plausible model" if "Δ" in found["who"] else "enough"
+    return f"No allowed change is {enough}{PROVEN}." + _would_take(found["more"] or "")
+
+
+def _would_take(more: str) -> str:
+    """What would have to give, in a sentence."""
+    if not more.startswith("there is one "):
+        return f" {capital(more)}." if more else ""
+    ways = re.split(r", or (?=if |without |with |outside )", more.removeprefix("there is one "))
+    return f" It would take {'; or '.join(map(_way, ways))}."
+
+
+def _way(way: str) -> str:
+    """One kind of limit that would have to give; its columns have to change together."""
+    for pattern, plain in _WAYS:
+        found = re.fullmatch(pattern, way, re.S)
+        if found:
+            what = "".join(found.groups())
+            return plain.format(
+                " and ".join(what.rsplit(", ", 1)) if way.startswith("if ") else what
+            )
+    return way
 
 
 def capital(text: str) -> str:

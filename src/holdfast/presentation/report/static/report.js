@@ -119,7 +119,7 @@
   const kind = everyone.map((i) => (data.after[i] && !data.verdicts[i] ? "uncertified" : data.verdicts[i]));
   const words = (i) =>
     data.after[i] ? data.advice[i].map((code) => data.texts.advice[code]).join("; ") : data.texts.reasons[data.reasons[i]];
-  const reasons = (i) => (data.against[i] || []).map(([, code]) => data.texts.against[code]);
+  const reasons = (i) => (data.against[i] || []).map(([, said, , stays]) => [data.texts.against[said], data.texts.against[stays]]);
   let searched = null;
   const state = { page: 0, rows: everyone, sort: null };
 
@@ -183,15 +183,15 @@
     if (height > room) article.style.zoom = Math.max(room / height, 0.6);
   }
 
-  /* On paper: everyone who is selected, and every fold open. */
+  /* On paper: everyone who is selected, and every fold open; or one person, whose fold for auditors stays as it is. */
   let folds = [];
   addEventListener("beforeprint", () => {
-    folds = [...document.querySelectorAll("details:not([open])")];
-    folds.forEach((fold) => { fold.open = true; });
     if (!$("person").hidden) {
       fit($("person"));
       return;
     }
+    folds = [...document.querySelectorAll("details:not([open])")];
+    folds.forEach((fold) => { fold.open = true; });
     const shown = state.rows.slice(0, MOST_PRINTED);
     const some = state.rows.length < everyone.length ? `${count(state.rows.length)} selected people of ${count(everyone.length)}` : `${people(everyone.length)}`;
     $("extract").textContent = shown.length < state.rows.length
@@ -202,6 +202,7 @@
   });
   addEventListener("afterprint", () => {
     folds.forEach((fold) => { fold.open = false; });
+    folds = [];
     document.documentElement.classList.remove("sheet");
     $("person").style.zoom = "";
     $("extract").hidden = true;
@@ -211,7 +212,7 @@
   function select() {
     const text = $("find").value.trim().toLowerCase();
     const only = $("only").value;
-    if (text && !searched) searched = everyone.map((i) => `${data.keys[i]} ${words(i)} ${reasons(i).join(" ")}`.toLowerCase());
+    if (text && !searched) searched = everyone.map((i) => `${data.keys[i]} ${words(i)} ${reasons(i).flat().join(" ")}`.replaceAll("\u00a0", " ").toLowerCase());
     /* A whole key is one person; other texts match anywhere. */
     const exact = everyone.some((i) => data.keys[i].toLowerCase() === text);
     const fits = (i) => !text || (exact ? data.keys[i].toLowerCase() === text : searched[i].includes(text));
@@ -249,10 +250,10 @@
   function statement(i) {
     const once = "once the advice is followed";
     const says = {
-      ROBUST: ["Proven.", `${capital(data.models)} gives ${data.wanted} ${once}.`],
-      NOT_ROBUST: ["Can be broken.", `Today’s model gives ${data.wanted} ${once}, but a plausible model does not. Do not hand this out as a promise.`],
+      ROBUST: ["Proven.", `The model ${data.gives} ${once}. So does ${data.models.replace(/^today's model and /, "")}.`],
+      NOT_ROBUST: ["Can be broken.", `Today’s model ${data.gives} ${once}, but a plausible model does not. Do not hand this out as a promise.`],
       UNKNOWN: ["Undecided.", "Neither a proof nor a model that breaks the promise was found. Do not treat it as proven."],
-      uncertified: ["Not certified.", `Today’s model gives ${data.wanted} ${once}; nothing was proven about other models.`],
+      uncertified: ["Not certified.", `Today’s model ${data.gives} ${once}; nothing was proven about other models.`],
       "": ["No advice.", words(i) || "No reason was given."],
     }[kind[i]];
     const strong = kind[i] === "ROBUST";
@@ -274,8 +275,8 @@
   }
 
   function why(i) {
-    const list = reasons(i).map((sentence) => make("li", {}, sentence));
-    return list.length ? [make("h2", {}, "Why, in the words of the letter"), make("ul", { class: "steps" }, ...list)] : [];
+    const list = reasons(i).map(([sentence, stays]) => make("li", {}, sentence, stays ? " " : null, stays ? make("span", { class: "quiet stays" }, stays) : null));
+    return list.length ? [make("h2", {}, "Why, in the words of the letter"), make("ol", { class: "steps" }, ...list)] : [];
   }
 
   /* How far the proof reaches, against the updates that were measured, or against what was promised. */
@@ -320,8 +321,13 @@
         make("td", { class: "side goal" }, amount(now, unit, digits)),
         make("td", { class: "side" }, by));
     });
-    const still = all.filter((column) => !after.has(column)).map((column) =>
-      `${data.columns[column][0]} ${amount(before(column, i), data.columns[column][1])}`);
+    const staying = all.filter((column) => !after.has(column));
+    const still = staying.map((column) => `${data.columns[column][0]} ${amount(before(column, i), data.columns[column][1])}`);
+    const passing = staying.filter((column) => data.columns[column][5]).map((column) => data.columns[column][0]);
+    const values = kind[i] === "ROBUST" ? "The proof covers the values shown" : "The values shown were checked";
+    if (data.unlisted[1]) passing.push("some that are not listed");
+    const notes = !rows.length ? [] : [data.unlisted[0] ? "Details that are not listed stay as they are too." : "",
+      passing.length ? `These change by themselves as time passes: ${passing.join(", ")}. ${values}: check again when one has changed.` : ""];
     const remark = data.after[i] ? data.texts.reasons[data.reasons[i]] : "";
     const parts = [];
     if (rows.length) {
@@ -330,6 +336,7 @@
     }
     if (remark) parts.push(make("p", { class: "empty" }, `Remark: ${remark}`));
     if (still.length) parts.push(make("p", { class: "caption still" }, `${rows.length ? "Stays as it is" : "Today"}: ${still.join(" · ")}.`));
+    if (notes.join("")) parts.push(make("p", { class: "caption still notes" }, notes.filter(Boolean).join(" ")));
     return parts;
   }
 
