@@ -85,7 +85,11 @@ SAID: list[tuple[str, str, Callable[..., float]]] = [
         "inside",
         lambda c: 1 - float(c),
     ),
-    (r"with probability ([\d.]+)% (?:it|the model) moves by up to", "drift", lambda p: 1 - float(p) / 100),
+    (
+        r"with probability ([\d.]+)% (?:it|the model) moves by up to",
+        "drift",
+        lambda p: 1 - float(p) / 100,
+    ),
     (r"are expected to be kept, with confidence ([\d.]+)%", "share", lambda p: 1 - float(p) / 100),
 ]
 GIVEN = rf"(?:it is at most {SHARE}|the probability is at least ([\d.]+)), if they are at least every second"
