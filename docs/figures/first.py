@@ -58,6 +58,9 @@ def main() -> None:
     models = [hf.load_network(model) for model in updates.models]
     console = Console()
     console.print(hf.delta_calibrated(updates, coverage=0.9))
+    today = hf.load_network(clf)
+    within = sum(hf.parameter_distance(today, model) <= DELTA for model in models)
+    console.print(f"{within} of {MONTHS} updates move no parameter by more than {DELTA}")
     for name, told in advice.items():
         refused = sum(model.predict(told.points[told.found]) == 0 for model in models)
         console.print(name, told, f"{np.mean(refused) / MONTHS:.1%} refused by an update")
@@ -69,7 +72,7 @@ def main() -> None:
     for ax, (name, told), more in zip(
         figure.subplots(1, 2, sharey=True), advice.items(), notes, strict=True
     ):
-        draw(ax, name, told, space, [hf.load_network(clf), *models], helped, more)
+        draw(ax, name, told, space, [today, *models], helped, more)
     figure.savefig(OUT, dpi=110)
 
 

@@ -91,12 +91,12 @@ def take(browser: Browser, report: Path, name: str, after: str = "") -> None:
 def strip(browser: Browser, report: Path, letter: Path) -> None:
     """The picture of README.md: the start of a report, and a letter."""
     shots = []
-    for path, width in ((report, 900), (letter, 640)):
-        page = browser.new_page(viewport={"width": width, "height": 860})
+    for path, width in ((report, 720), (letter, 600)):
+        page = browser.new_page(viewport={"width": width, "height": 700})
         page.goto(path.resolve().as_uri())
         shots.append((base64.b64encode(page.screenshot()).decode(), width))
         page.close()
-    page = browser.new_page(viewport={"width": 900 + 640 + 60, "height": 900})
+    page = browser.new_page(viewport={"width": 720 + 600 + 60, "height": 740})
     images = "".join(
         f'<img src="data:image/png;base64,{data}" width="{width}" style="box-shadow:0 0 0 1px #bbb">'
         for data, width in shots
@@ -108,8 +108,8 @@ def strip(browser: Browser, report: Path, letter: Path) -> None:
     page.close()
 
 
-def letter_of(folder: Path) -> Path:
-    """The letter of README.md."""
+def report_and_letter(folder: Path) -> tuple[Path, Path]:
+    """The report and the letter of README.md."""
     text = (OUT.parents[1] / "README.md").read_text(encoding="utf-8")
     code = text.split("```python\n")[1].split("```")[0]
     names: dict[str, Any] = {}
@@ -117,7 +117,7 @@ def letter_of(folder: Path) -> Path:
         exec(code, names)
     letter = names["advice"].letter(8, sender="The Lender")
     (folder / "letter.html").write_text(letter.html, encoding="utf-8")
-    return folder / "letter.html"
+    return hf.report(names["advice"], folder / "readme.html"), folder / "letter.html"
 
 
 def main() -> None:
@@ -137,7 +137,7 @@ def main() -> None:
         for name, report in reports.items():
             take(browser, report, name)
         take(browser, reports["demo"], "person", "#person=3")
-        strip(browser, reports["demo"], letter_of(Path(folder)))
+        strip(browser, *report_and_letter(Path(folder)))
         browser.close()
     Console().print(f"pictures: {OUT}/report-*.png, people.png")
 

@@ -58,13 +58,13 @@ from holdfast.generators import (
     main_reasons,
 )
 from holdfast.importers import load_model, load_network
-from holdfast.presentation.report import report
 from holdfast.retraining import retrain
 from holdfast.study import benchmark
 from holdfast.verify import Certificates, Verdict, certified_radius, certify, output_bounds, prepare
 
 if TYPE_CHECKING:
     from holdfast.presentation.letters import letters
+    from holdfast.presentation.report import report
     from holdfast.promises import (
         Audit,
         Ledger,
@@ -148,7 +148,11 @@ _LATER = dict.fromkeys(
         "write_certificates",
     ],
     "holdfast.promises",
-) | {"letters": "holdfast.presentation.letters", "over_batches": "holdfast.scale"}
+) | {
+    "letters": "holdfast.presentation.letters",
+    "over_batches": "holdfast.scale",
+    "report": "holdfast.presentation.report",
+}
 
 
 def __getattr__(name: str) -> object:
