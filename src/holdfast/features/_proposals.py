@@ -39,8 +39,8 @@ _MEANS = """
 # The words that leave the meaning of a debt or of an income as it is.
 _EITHER = """
     total overall sum annual yearly monthly weekly quarterly year month week net gross current present latest
-    average avg mean median amount amt balance value level number num count n in of the own personal applicant household family
-    eur euro euros usd dollar dollars gbp pound pounds chf k thousand thousands
+    average avg mean median amount amt balance value level number num count n in of the own personal applicant
+    household family eur euro euros usd dollar dollars gbp pound pounds chf k thousand thousands
 """
 _OF_DEBT = """
     ratio fraction percent percentage pct credit card cards loan loans line lines bank natl trades w with high
