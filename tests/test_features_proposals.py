@@ -28,11 +28,17 @@ IMMUTABLE = """
 DECREASING = """
     debt total_debt DebtRatio debt_to_income dti card_utilisation revol_util
     RevolvingUtilizationOfUnsecuredLines NetFractionRevolvingBurden loan_amount card_balance arrears
+    NumBank2NatlTradesWHighUtilization credit_card_debt outstanding_amount loan_balance_remaining
 """
-INCREASING = "income MonthlyIncome household_income salary annual.wage savings education-num"
+INCREASING = "income MonthlyIncome household_income salary annual.wage savings education-num \
+    net_monthly_income_in_eur income_2 total_savings_amount savings_account"
 NOTHING = """
     mortgage usage percentage voltage stage page averages wager average_rate prioritised hours-per-week capital-gain
     purpose telephone NumTotalTrades balance x0 x1 V12 feature_3 plate related
+    debt_service_coverage_ratio debt_free_months debt_repaid income_to_debt_ratio utilization_headroom
+    debt_relief overdraft_limit amount_owed_to_applicant savings_to_debt debt_income
+    income_volatility income_loss income_tax expense_to_income wage_garnishments income_per_head
+    savings_goal_gap incomeDecrease salary_arrears savings_rate
 """
 
 
@@ -76,6 +82,33 @@ def test_proposals_make_the_schema_that_a_lender_would_sign(people):
         "employment": "immutable",
         "housing": "immutable",
     }
+
+
+def test_a_space_says_what_it_took_from_names(people):
+    stated = {"immutable": ["age"], "free": ["savings"]}
+    space = hf.FeatureSpace.from_frame(people, propose=True, **stated)
+    suggested = hf.FeatureSpace.from_frame(people, **stated)
+    assert space.proposed == suggested.proposed
+    assert {"age", "savings"}.isdisjoint(space.proposed)
+    line = (
+        "Directions from names: increasing income; decreasing debt, card_utilisation; "
+        "immutable missed_payments, months_of_history, dependants, employment, housing"
+    )
+    assert repr(space).endswith(line)
+    assert "directions from names" in dict(space.overview().facts)
+    assert "from names" not in repr(suggested)
+    assert repr(hf.FeatureSpace.from_dict(space.to_dict())) == repr(space)
+    # A direction from the caller, or from a schema that was checked, is no longer taken from a name.
+    assert "debt" not in space.constrained(free=["debt"]).proposed
+    assert space.constrained(free=["debt"]).unstated == ()
+    assert space.constrained(max_change={"debt": (0.5, 0.0)}).proposed == space.proposed
+
+
+def test_names_that_are_not_understood_are_left_to_the_caller():
+    table = pd.DataFrame({"income_volatility": [0.1, 0.3], "debt_repaid": [10.0, 20.0]})
+    space = hf.FeatureSpace.from_frame(table, propose=True)
+    assert (space.proposed, space.unstated) == ({}, ("income_volatility", "debt_repaid"))
+    assert set(space.to_frame()["direction"]) == {"free"}
 
 
 def test_a_stated_direction_comes_before_a_proposal(people):

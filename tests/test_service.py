@@ -287,6 +287,16 @@ def test_values_that_the_table_never_shows_are_named(lender, client):
     assert "column 'income' is 1000000000000 in row 1, outside its range [" in error
 
 
+def test_a_response_warns_of_columns_without_a_direction(lender):
+    _, space, X, accepted = lender
+    undecided = hf.FeatureSpace.from_dict(space.to_dict())
+    assert "income" in undecided.unstated
+    answer = service_of(lender, space=undecided).explain(
+        {"people": people_of(X[~accepted].head(5))}
+    )
+    assert [text for text in answer["warnings"] if "The space states no direction for" in text]
+
+
 def test_errors_are_those_of_python(lender, client):
     network, space, X, _ = lender
     wrong = X.head(1).reset_index(drop=True).assign(housing="castle")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,6 @@ from holdfast.cli._options import FILE, Constraints, DataFile, Reading, Texts, c
 from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction
-from holdfast.features._kinds import Name
 from holdfast.features._schema import schema_document
 from holdfast.generators._reading import find_space
 from holdfast.importers import Model
@@ -55,7 +53,7 @@ def schema(
 ) -> None:
     """Write what each column is and what a person can change: a file to edit.
 
-    Directions are proposed from the names of columns: age is immutable, debt goes down. Check them, and decide the
+    Directions are proposed from names that are understood: age is immutable, debt goes down. Check them, and decide the
     columns that the file calls undecided.
 
         $ holdfast schema --model model.npz --data people.csv --index id --out schema.json
@@ -77,7 +75,6 @@ def schema(
         )
     own = [name for name in protected or () if name in space.names]
     space = space.constrained(protected=protected or (), immutable=own)
-    proposed = space.proposed
     space = space.with_proposals()
     document = schema_document(
         space.features,
@@ -88,7 +85,7 @@ def schema(
         auxiliary=others,
     )
     write_text(_text(document), out)
-    _show(space, proposed, others, out)
+    _show(space, others, out)
 
 
 def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureSpace:
@@ -118,9 +115,7 @@ def _text(document: Document) -> str:
     return f'{head[:-2]},\n "columns": [\n  {columns}\n ]\n}}\n'
 
 
-def _show(
-    space: hf.FeatureSpace, proposed: Mapping[Name, str], others: list[str], out: Path
-) -> None:
+def _show(space: hf.FeatureSpace, others: list[str], out: Path) -> None:
     labelled = sum(feature.labelled for feature in space.features)
     gaps = [str(feature.name) for feature in space.features if feature.missing]
     say(
@@ -131,7 +126,7 @@ def _show(
     if others:
         say(f"The model does not read: {', '.join(others)}.")
     for way in _WAYS:
-        if names := [str(name) for name, one in proposed.items() if one == way]:
+        if names := [str(name) for name, one in space.proposed.items() if one == way]:
             say(f"Proposed {way}, from the names: {', '.join(names)}.")
     if space.unstated:
         say(f'Left free, please decide ("actionability"): {", ".join(map(str, space.unstated))}.')

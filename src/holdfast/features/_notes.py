@@ -39,7 +39,7 @@ class Notes:
     said
         By column, as a file has it: "label", "words" (of its values and of its unit), "reason" and "with_time".
     undecided
-        The columns for which no direction was stated: a guess that people may change them any way.
+        The columns for which the caller stated no direction: they are free, or have the direction of their name.
 
     Examples
     --------

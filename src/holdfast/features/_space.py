@@ -44,7 +44,7 @@ from holdfast.features._grid import VariableGrid
 from holdfast.features._kinds import Direction, Name, Ranks
 from holdfast.features._notes import Notes, ReasonCode
 from holdfast.features._pipeline import features_from_pipeline
-from holdfast.features._proposals import proposal_for
+from holdfast.features._proposals import by_direction, proposal_for
 from holdfast.features._repair import repair
 from holdfast.features._rules import Rule, RuleTerms, bind_rules, parse_rules
 from holdfast.features._schema import Schema
@@ -149,7 +149,7 @@ class FeatureSpace(Shown):
             median. A variable of its own marks a missing value for the model.
         propose
             Take the directions of `proposed` for columns whose direction is not stated: age, past events, household and
-            employment are immutable, debt goes down, income goes up. Check them with `to_frame`.
+            employment are immutable, debt goes down, income goes up. The space prints the columns it took: check them.
         **constraints
             Those of `constrained`. The ranges given here are also what "minmax" scales by, and the unit of cost.
         """
@@ -253,6 +253,8 @@ class FeatureSpace(Shown):
     ) -> FeatureSpace:
         """The same encoding with other constraints; columns that are not named keep theirs.
 
+        A constraint replaces the one of its kind that the column had. So it can narrow the space or widen it.
+
         Parameters
         ----------
         ordinal
@@ -315,10 +317,9 @@ class FeatureSpace(Shown):
 
     def with_proposals(self) -> FeatureSpace:
         """The same space with the directions that names suggest, where none is stated."""
-        ways: dict[str, list[Name]] = {}
-        for name, way in self.proposed.items():
-            ways.setdefault(way, []).append(name)
-        return self.constrained(**ways)  # type: ignore[arg-type]
+        ways = by_direction(self.proposed, self.unstated)
+        # The notes stay: the caller stated no direction for these columns.
+        return FeatureSpace(constrain(self.features, ways), self.rules, self.notes)  # type: ignore[arg-type]
 
     def _remarked(self, frame: pd.DataFrame) -> FeatureSpace:
         """The same space, after warnings about likely mistakes in the table."""
@@ -376,20 +377,27 @@ class FeatureSpace(Shown):
 
     @property
     def proposed(self) -> dict[Name, str]:
-        """The directions that the names of `unstated` columns suggest: protected attributes are immutable.
+        """The directions that names suggest for the columns without a direction from the caller, taken or not.
+
+        Protected attributes are immutable. "Up" and "down" are suggested only if each word of the name is known. With
+        ``propose=True`` the space has these directions; its table of columns is printed with them.
 
         Examples
         --------
-        >>> people = pd.DataFrame({"age": [25, 40], "card_debt": [800, 0], "hours": [40, 30]})
+        >>> people = pd.DataFrame({"age": [25, 40], "card_debt": [800, 0], "debt_relief": [40, 30]})
         >>> FeatureSpace.from_frame(people).proposed
         {'age': 'immutable', 'card_debt': 'decreasing'}
-        >>> FeatureSpace.from_frame(people, propose=True).unstated
-        ('hours',)
+        >>> space = FeatureSpace.from_frame(people, propose=True)
+        >>> space.proposed, space.unstated
+        ({'age': 'immutable', 'card_debt': 'decreasing'}, ('debt_relief',))
         """
-        ways = {
-            name: Direction.IMMUTABLE if name in self.protected else proposal_for(self[name])
-            for name in self.unstated
-        }
+        ways: dict[Name, Direction | None] = {}
+        for feature in self.features:
+            if feature.name in self.unstated:
+                protected = feature.name in self.protected
+                ways[feature.name] = Direction.IMMUTABLE if protected else proposal_for(feature)
+            elif feature.name in self.notes.undecided and feature.direction is not Direction.FREE:
+                ways[feature.name] = feature.direction
         return {name: str(way) for name, way in ways.items() if way is not None}
 
     @cached_property
@@ -802,13 +810,22 @@ class FeatureSpace(Shown):
         sizes = (
             f"{len(self.features)} features, {self.n_variables} variables, {len(self.rules)} rules"
         )
-        return f"FeatureSpace({sizes})\n{self.to_frame().to_string(max_colwidth=24)}"
+        taken = f"\nDirections from names: {self._taken}" if self._taken else ""
+        return f"FeatureSpace({sizes})\n{self.to_frame().to_string(max_colwidth=24)}{taken}"
 
     def overview(self) -> Summary:
         """The summary that a notebook shows."""
         sizes = f"{len(self.features)} features, {self.n_variables} variables of the model"
-        rules = [(f"rule {i + 1}", rule.text) for i, rule in enumerate(self.rules)]
-        return Summary(f"Feature space: {sizes}", rules, self.to_frame(), rows="features", most=200)
+        facts = [(f"rule {i + 1}", rule.text) for i, rule in enumerate(self.rules)]
+        facts += [("directions from names", self._taken)]
+        return Summary(f"Feature space: {sizes}", facts, self.to_frame(), rows="features", most=200)
+
+    @property
+    def _taken(self) -> str:
+        """The directions that were taken from names: "decreasing debt; immutable age, housing"."""
+        taken = [name for name in self.proposed if name not in self.unstated]
+        ways = by_direction(self.proposed, taken)
+        return "; ".join(f"{way} {', '.join(map(str, names))}" for way, names in ways.items())
 
 
 def _undecided(features: Iterable[Feature]) -> Notes:

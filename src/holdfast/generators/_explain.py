@@ -17,7 +17,7 @@ from holdfast.changes import Changes
 from holdfast.errors import HoldfastError, HoldfastWarning, UndecidedColumnWarning
 from holdfast.features import Direction, FeatureSpace
 from holdfast.features._codec import differs
-from holdfast.features._kinds import Name
+from holdfast.features._proposals import by_direction
 from holdfast.generators._base import Generator, Proposals, ReasonKind, RecourseReason, Task
 from holdfast.generators._candidates import check_candidates, read_candidates
 from holdfast.generators._density import density_of
@@ -192,10 +192,7 @@ def _warn_of_undecided(result: Recourse) -> None:
     names = [name for name, any_ in zip(space.names, changed.any(axis=0), strict=True) if any_]
     if names:
         space.warned.append(UndecidedColumnWarning)
-        ways: dict[str, list[Name]] = {}
-        for name in names:
-            if name in space.proposed:
-                ways.setdefault(space.proposed[name], []).append(name)
+        ways = by_direction(space.proposed, names)
         listed = ", ".join(f"{way}={columns}" for way, columns in ways.items())
         suggested = f" Their names suggest {listed}." if listed else ""
         warnings.warn(

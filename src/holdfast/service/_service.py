@@ -204,7 +204,7 @@ class Service:
                 self.model, people, target=target, changes=self.changes, generator=self.generator,
                 space=self.space, seed=self.seed, time_limit=each, progress=False,
             )  # fmt: skip
-        remarks = [str(one.message) for one in caught if one.category is HoldfastWarning]
+        remarks = [str(one.message) for one in caught if issubclass(one.category, HoldfastWarning)]
         assert advice.changes is not None
         answer = {
             **self.facts,
