@@ -1,7 +1,9 @@
 """The help of every command: what is needed first, whole words, types in words, an example that parses."""
 
+import json
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -112,7 +114,7 @@ def test_tables_break_no_word(capsys, monkeypatch, width):
         assert max(map(len, out.splitlines())) <= width
 
 
-@pytest.mark.parametrize("changes", ["--delta 0.3", "--margin 1.5"])
+@pytest.mark.parametrize("changes", ["--delta 0.3", "--margin 1.5", "--changes moved.json"])
 @pytest.mark.parametrize("kind", ["network", "trees"])
 def test_certify_tells_rejected_today_from_can_be_broken(tmp_path, monkeypatch, kind, changes):
     rng = np.random.default_rng(2)
@@ -135,6 +137,11 @@ def test_certify_tells_rejected_today_from_can_be_broken(tmp_path, monkeypatch, 
         model.save("model.npz")
         name = "model.npz"
         change = hf.PlausibleChanges(0.3) if "delta" in changes else hf.PlausibleShift(1.5)
+    if "moved" in changes:
+        # A range of thresholds is in the file, not in an option.
+        change = change if kind == "trees" else hf.PlausibleChanges(0.05)
+        change = change.moving((0.4, 0.6))
+        Path("moved.json").write_text(json.dumps(change.to_dict()), encoding="utf-8")
     text = shown(f"certify --model {name} --data points.csv --target 1 {changes}")
     counts = {
         line.split("│")[1].strip(): int(line.split("│")[2].replace(",", ""))

@@ -235,3 +235,63 @@ def test_risk_and_delta_write_where_changes_are_read(folder):
     run("delta new.npz model.npz --coverage 0.5")
     assert (folder / "changes.json").exists()
     assert "rows provably keep class 1" in run("certify")
+
+
+def test_explain_leaves_no_certificates_of_other_advice(folder):
+    for line in CHAIN[:3]:
+        run(line)
+    before = (folder / "certificates.jsonl").read_text(encoding="utf-8")
+    # The project's own file, as typed.
+    assert "certificates: " in run("explain --immutable debt --out ./recourse.csv")
+    after = (folder / "certificates.jsonl").read_text(encoding="utf-8")
+    assert after != before
+    run("certificates --out by-hand.jsonl")
+    ids = [
+        [json.loads(text)["id"] for text in (folder / name).read_text().splitlines()]
+        for name in ("certificates.jsonl", "by-hand.jsonl")
+    ]
+    assert ids[0] == ids[1]
+    # Without a Δ nothing is certified.
+    toml = (folder / "holdfast.toml").read_text(encoding="utf-8")
+    (folder / "holdfast.toml").write_text(toml.replace("delta = ", "# delta = "), encoding="utf-8")
+    assert "the earlier" in run("explain --method mce")
+    assert not (folder / "certificates.jsonl").exists()
+
+
+def test_a_report_elsewhere_has_the_projects_certificates(folder):
+    for line in CHAIN[:3]:
+        run(line)
+    identity = json.loads((folder / "certificates.jsonl").read_text().splitlines()[0])["id"]
+    run("report --out elsewhere.html")
+    assert identity in (folder / "elsewhere.html").read_text(encoding="utf-8")
+
+
+def test_a_ledger_without_a_promise_is_not_created(folder):
+    for line in CHAIN[:2]:
+        run(line)
+    run("explain --immutable income --immutable debt --immutable savings")
+    assert "no promise to record, and promises.ledger is not created" in run("ledger add")
+    assert not (folder / "promises.ledger").exists()
+    run("report")
+
+
+def test_a_report_links_only_letters_of_its_own_advice(folder):
+    for line in CHAIN[:4]:
+        run(line)
+    run("report")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("letters/letter-p") == 6
+    assert "Letters of other advice" not in page
+    before = read_table(folder / "recourse.csv", index="id")
+    run("explain --immutable debt")
+    after = read_table(folder / "recourse.csv", index="id")
+    same = (before[["income", "debt", "savings"]] == after[["income", "debt", "savings"]]).all(
+        axis=1
+    )
+    same |= ~before["found"] & ~after["found"]
+    run("report")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert not same.all()
+    for key, kept in same.items():
+        assert (f"letters/letter-{key}.html" in page) is bool(kept)
+    assert f"Letters of other advice are left out: {(~same).sum()}." in page

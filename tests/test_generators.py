@@ -19,9 +19,11 @@ from holdfast.generators import (
     STCE,
     Closest,
     Generator,
+    ReasonKind,
     Robust,
     explain,
 )
+from holdfast.generators import _walk as walking
 from recourse_cases import NETWORKS, SPACES, Case, make_case
 
 # name: how to make it from a case, and whether what it finds is always robust
@@ -138,3 +140,22 @@ def test_nothing_is_found_where_nothing_may_move(case, generator):
     assert all(
         reason.startswith("proven: nothing may change") for reason in np.delete(result.reason, 2)
     )
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_time_limit_that_runs_out_is_said(name, monkeypatch):
+    """Without advice the reason never says of candidates that were not tried that none would do."""
+    case = make_case("two layers", "continuous", n_people=12)
+    table = pd.concat([case.candidates] * 40, ignore_index=True)
+    generator = GENERATORS[name][0](replace(case, candidates=table))
+    # No candidate at hand is a way out: the search has to go on when the time is up.
+    monkeypatch.setattr(walking, "_FIRST", 1)
+    task = {"changes": case.changes, "target": case.target, "space": case.space}
+    late = explain(case.network, case.people, generator=generator, time_limit=1e-9, **task)
+    missing = ~late.found & [reason.kind is ReasonKind.OTHER for reason in late.reason]
+    for reason in late.reason[missing]:
+        assert "in time" in reason or reason.startswith("the time ran out before ")
+        assert "none of" not in reason
+        assert "can be asked for no more" not in reason
+    if "NCE" in name.removesuffix(" line") or name in ("STCE", "MCE", "Closest"):
+        assert missing.any()

@@ -177,7 +177,7 @@ class _Today:
         self.known = (
             isinstance(changes, hf.PlausibleChanges)
             and isinstance(asked.loaded.classifier, hf.Network)
-            and asked.threshold_range is None
+            and changes.threshold is None
             and method == "joint"
         )
         self.waiting = deque[pd.DataFrame]()

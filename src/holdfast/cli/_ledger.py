@@ -67,6 +67,9 @@ def add(
             --data people.csv --index id --target 1 --delta 0.02
     """
     recourse = advised.read_advice(advised.table)
+    if not recourse.found.any() and not ledger.exists():
+        say(f"No row has advice: there is no promise to record, and {ledger} is not created.")
+        return
     with Ledger(ledger, secret=read_secret(secret)) as book:
         receipt = book.add(recourse, date=date, radius=not no_radius)
     say(f"{receipt.added:,} promises recorded, {receipt.skipped:,} rows without advice skipped.")

@@ -118,8 +118,6 @@ _GIVES_WAY: dict[str, Collection[str]] = {
     "margin": ("delta", "changes", "norm", "no_biases"),
     "changes": ("delta", "margin", "norm", "no_biases"),
     "norm": ("margin", "changes"),
-    # `explain --out elsewhere` leaves the project's certificates alone.
-    "certificates": ("out",),
 }
 _HISTORY = {"model": ("history",), "data": ("history",), "label": ("history",)}
 _FILLED = "holdfast.project"
@@ -151,6 +149,14 @@ class Project:
     def place(self, key: str) -> Path:
         """The path that a key names."""
         return self.path.parent / str(self.values[key])
+
+    def names(self, key: str, path: object) -> bool:
+        """Whether a key names this path, however it was typed."""
+        return (
+            isinstance(path, str)
+            and key in self.values
+            and self.place(key).resolve() == Path(path).resolve()
+        )
 
 
 def _check(path: Path, key: str, value: Any) -> None:
@@ -250,13 +256,16 @@ def fill(command: Any, ctx: Any, args: list[str]) -> None:
     own = Project.read(path)
     typed = _typed(command, ctx, args)
     gives_way = _GIVES_WAY | (_HISTORY if command.name == "delta" else {})
+    if command.name == "explain" and not own.names("recourse", typed.get("out")):
+        # `explain --out elsewhere` leaves the project's certificates alone.
+        gives_way = gives_way | {"certificates": ("out",)}
     multiple = {
         one.name for one in command.params if getattr(one, "multiple", False) or one.nargs == -1
     }
     defaults = {}
     for name, use in uses.items():
         key = use.lstrip(">?")
-        if key not in own.values or name in typed or typed & set(gives_way.get(key, ())):
+        if key not in own.values or name in typed or typed.keys() & set(gives_way.get(key, ())):
             continue
         value = own.values[key]
         if KEYS[key].kind == "file":
@@ -275,12 +284,14 @@ def fill(command: Any, ctx: Any, args: list[str]) -> None:
     ctx.meta[_FILLED] = own.path, [uses[name].lstrip(">?") for name in defaults]
 
 
-def _typed(command: Any, ctx: Any, args: list[str]) -> set[str]:
-    """The parameters that the command line itself gives."""
+def _typed(command: Any, ctx: Any, args: list[str]) -> dict[str, Any]:
+    """The parameters that the command line itself gives, and their values."""
     values = command.make_parser(ctx).parse_args(args=list(args))[0]
     kinds = (str, bool, int, list, tuple)
     return {
-        name for name, value in values.items() if isinstance(value, kinds) and value not in ([], ())
+        name: value
+        for name, value in values.items()
+        if isinstance(value, kinds) and value not in ([], ())
     }
 
 

@@ -173,6 +173,9 @@ def explain(
         advised = Advised(recourse=out, **shared)
         written = write_certificates(advised.read_advice(advised.table), certificates)
         say(f"{written['certificate'].notna().sum():,} certificates: {certificates}")
+    elif certificates is not None and certificates.is_file():
+        certificates.unlink()
+        say(f"Without Δ there are no certificates: the earlier {certificates} is removed.")
 
 
 @command

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from holdfast._deadline import Deadline
 from holdfast._given import whole_number
 from holdfast.features import Direction
 from holdfast.generators._base import Proposals, Task
@@ -57,9 +58,10 @@ class NNCE(FromTable):
         proposals = task.nothing()
         for target, candidates in self.accepted(task).items():
             rows = np.flatnonzero(task.targets == target)
-            nearest = walk(task, rows, candidates, task.deadline(rows.size), skip=self.skip)
+            deadline = task.deadline(rows.size)
+            nearest = walk(task, rows, candidates, deadline, skip=self.skip)
             task.advance(rows.size - len(nearest))
-            proposals.fill(rows, nearest, why_none(task, target, candidates))
+            proposals.fill(rows, nearest, why_none(task, target, deadline, counts(candidates)))
         return proposals
 
     def harder(self, step: float) -> NNCE:
@@ -67,12 +69,22 @@ class NNCE(FromTable):
         return replace(self, skip=self.skip + int(step))
 
 
-def why_none(task: Task, target: int, *turns: Candidates, holds: str = "accepted") -> str:
-    """Why no candidate would do, of those that have the class."""
+def counts(*turns: Candidates) -> tuple[int, int]:
+    """How many candidates have the class, and how many there are."""
+    return sum(map(len, turns)), len(turns[0].table)
+
+
+def why_none(
+    task: Task, target: int, deadline: Deadline, known: tuple[int, int], *, holds: str = "accepted"
+) -> str:
+    """Why no candidate would do, of those that have the class; said once the search is over."""
     label = task.classifier.classes[target]
-    accepted = sum(map(len, turns))
+    accepted, every = known
     if accepted == 0:
-        return f"none of the {len(turns[0].table):,} candidates is classified as {label}"
+        return f"none of the {every:,} candidates is classified as {label}"
     kept = [str(f.name) for f in task.space.features if f.direction is not Direction.FREE]
     once = f" with {', '.join(kept)} as they may be" if kept else ""
-    return f"none of the {accepted:,} candidates classified as {label} is {holds}{once}"
+    these = f"of the {accepted:,} candidates classified as {label}"
+    if deadline.over:
+        return f"the time ran out before one {these} was {holds}{once}"
+    return f"none {these} is {holds}{once}"

@@ -15,7 +15,7 @@ from holdfast.generators._base import Proposals, Task
 from holdfast.generators._candidates import Candidates, FromTable
 from holdfast.generators._gradient import halved
 from holdfast.generators._likelihood import Odds
-from holdfast.generators._nearest import why_none
+from holdfast.generators._nearest import counts, why_none
 from holdfast.generators._walk import walk
 
 # The way to each of so many neighbours is looked at for the nearest point of the boundary.
@@ -100,10 +100,9 @@ class RBR(FromTable):
         proposals = task.nothing()
         for target, candidates in self.accepted(task).items():
             rows = np.flatnonzero(task.targets == target)
-            nearest = walk(
-                replace(task, advance=no_bar), rows, candidates, task.deadline(rows.size)
-            )
-            proposals.fill(rows, nearest, why_none(task, target, candidates))
+            deadline = task.deadline(rows.size)
+            nearest = walk(replace(task, advance=no_bar), rows, candidates, deadline)
+            proposals.fill(rows, nearest, why_none(task, target, deadline, counts(candidates)))
             task.advance(rows.size - len(nearest))
             served = np.array(sorted(nearest), dtype=np.intp)
             # By their places in the table, so that a caller who asks for whole blocks gets the same.

@@ -22,7 +22,7 @@ from holdfast.generators._candidates import (
     accepted_candidates,
     read_candidates,
 )
-from holdfast.generators._nearest import why_none
+from holdfast.generators._nearest import counts, why_none
 from holdfast.generators._reading import find_space
 from holdfast.generators._walk import robust_until_first, walk
 from holdfast.importers import load_model
@@ -175,8 +175,7 @@ class RNCE(FromTable):
         for target in list(by_target):
             turns = by_target.pop(target)
             rows = np.flatnonzero(task.targets == target)
-            none = why_none(task, target, *turns, holds=holds)
-            some = any(map(len, turns))
+            known = counts(*turns)
             chooses = self.certified_candidates is None and len(turns) == 1
             as_they_are = chooses and turns[0].handed_out_as_they_are
             chooses &= as_they_are or len(turns[0]) > _NEAREST
@@ -184,11 +183,6 @@ class RNCE(FromTable):
             last = _NEAREST if chooses and not as_they_are else None
             found = walk(task, rows, turns[0], deadline, test=test, most=most, last=last)
             later = turns[1:]
-            if last and task.changes is not None:
-                none += (
-                    f" (tried: the nearest {last:,}, and all that are robust as they are; certified_candidates=False "
-                    "tries every candidate)"
-                )
             if chooses and len(found) < rows.size:
                 # Nobody needs the others, and they are not kept.
                 later = turns = (
@@ -199,7 +193,13 @@ class RNCE(FromTable):
                 if chooses or not others.handed_out_as_they_are:
                     found |= walk(task, left, others, deadline, test=test)
             task.advance(rows.size - len(found))
-            proposals.fill(rows, found, none + (" in time" if some and deadline.over else ""))
+            none = why_none(task, target, deadline, known, holds=holds)
+            if last and task.changes is not None and not deadline.over:
+                none += (
+                    f" (tried: the nearest {last:,}, and all that are robust as they are; certified_candidates=False "
+                    "tries every candidate)"
+                )
+            proposals.fill(rows, found, none)
         if self.line_search:
             rows = np.flatnonzero(proposals.found)
             proposals.points[rows] = line_search(task, rows, proposals.points[rows], deadline)

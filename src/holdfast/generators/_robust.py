@@ -10,6 +10,7 @@ from holdfast._progress import no_bar
 from holdfast.errors import InvalidInputError
 from holdfast.generators._base import Generator, Proposals, Task
 from holdfast.generators._explain import finish
+from holdfast.verify import Verdict
 
 # Where a whole step is more than the base can do, smaller ones are tried, down to this.
 _FINEST = 1.0 / 16.0
@@ -73,9 +74,10 @@ class Robust(Generator):
             for demand in np.unique(step[open_]).tolist():
                 rows = np.flatnonzero(open_ & (step == demand))
                 part = replace(task.take(rows), advance=no_bar, last=kept.points[rows])
-                judged = finish(
-                    part, (self.base.harder(demand) if demand else self.base).propose(part)
-                )
+                deadline = part.deadline(rows.size)
+                proposals = (self.base.harder(demand) if demand else self.base).propose(part)
+                late = deadline.over
+                judged = finish(part, proposals)
                 kept.points[rows[judged.found]] = judged.points[judged.found]
                 met[rows[judged.found]] = demand
                 unmet[rows[~judged.found & (met[rows] >= 0.0)]] = demand
@@ -87,9 +89,10 @@ class Robust(Generator):
                         kept.reason[row] = (
                             ""
                             if judged.robust[i]
-                            else f"not robust after {n_rounds} round{'s' * (n_rounds > 1)}"
+                            else f"not {'proven ' * (judged.verdict[i] is Verdict.UNKNOWN)}"
+                            f"robust after {n_rounds} round{'s' * (n_rounds > 1)}{' in time' * late}"
                         )
-                    if ended[i] and not judged.robust[i] and not proven[i]:
+                    if not late and ended[i] and not judged.robust[i] and not proven[i]:
                         kept.reason[row] += ", and the method can be asked for no more"
                 open_[rows] = ~(judged.robust | proven | ended)
                 between = (met[rows] + unmet[rows]) / 2.0

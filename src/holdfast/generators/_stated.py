@@ -18,6 +18,7 @@ from holdfast.generators._measured import stated
 from holdfast.generators._reading import find_space, own_columns, read_people
 from holdfast.generators._recourse import Recourse, sentence_list
 from holdfast.importers import load_model
+from holdfast.verify._fingerprint import fingerprint, sha256
 from holdfast.verify._inputs import read_table
 
 _UNSAID = "no advice was given"
@@ -165,3 +166,24 @@ def _sentences(
             broken = space.violations(points[[row]], before[[row]])[0]
             sentences[row] = f"the advice breaks a constraint: {sentence_list(broken)}"
     return sentences
+
+
+def advice_ids(recourse: Recourse) -> list[str]:
+    """For each row a hash of the person, the advice, the class, the verdict, the model and Δ."""
+    model, changes = recourse.model, recourse.changes
+    shared = sha256(
+        [
+            fingerprint(model.trained),
+            list(model.offsets),
+            None if changes is None else changes.to_dict(),
+        ]
+    )
+    # Zeros unsigned. A person may lack a value, and JSON has no nan: the bytes are hashed.
+    rows = zip(recourse.people.points + 0.0, recourse.points + 0.0, strict=True)
+    verdicts = recourse.verdict_names.fillna("")
+    return [
+        sha256([shared, own.tobytes().hex(), told.tobytes().hex(), target, verdict])
+        for (own, told), target, verdict in zip(
+            rows, recourse.targets.tolist(), verdicts, strict=True
+        )
+    ]

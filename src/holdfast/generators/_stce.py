@@ -15,7 +15,7 @@ from holdfast._network import Bools, Floats, Ints, Network
 from holdfast.errors import InvalidInputError
 from holdfast.generators._base import Proposals, Task
 from holdfast.generators._candidates import FromTable
-from holdfast.generators._nearest import why_none
+from holdfast.generators._nearest import counts, why_none
 from holdfast.generators._walk import for_the_first_time, walk
 
 # How many neighbours are looked at in one go: what is computed of them stays in the cache.
@@ -180,10 +180,13 @@ class STCE(FromTable):
             test = partial(
                 stable_until_first, Stability(task.classifier, target, noise, self.gamma), self.tau
             )
-            nearest = walk(task, rows, candidates, task.deadline(rows.size), test=test)
+            deadline = task.deadline(rows.size)
+            nearest = walk(task, rows, candidates, deadline, test=test)
             task.advance(rows.size - len(nearest))
             holds = f"of stability {self.tau:g} or more"
-            proposals.fill(rows, nearest, why_none(task, target, candidates, holds=holds))
+            proposals.fill(
+                rows, nearest, why_none(task, target, deadline, counts(candidates), holds=holds)
+            )
         return proposals
 
     def harder(self, step: float) -> STCE:

@@ -17,11 +17,12 @@ from holdfast._files import Place, given_path, write_csv
 from holdfast._given import check_options, given_list
 from holdfast.errors import HoldfastError, InvalidInputError
 from holdfast.generators import Recourse
+from holdfast.generators._stated import advice_ids
 from holdfast.presentation.letters._compose import Batch, LetterOptions, key_of
 from holdfast.presentation.letters._letter import Letter, fill_in
 
 MANIFEST = "manifest.csv"
-_COLUMNS = ["key", "file", "text_file", "outcome", "verdict", "certificate", "reasons"]
+_COLUMNS = ["key", "file", "text_file", "outcome", "verdict", "certificate", "reasons", "advice"]
 _LONGEST = 60
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -57,7 +58,8 @@ def letters(
     -------
     DataFrame
         The content of ``manifest.csv``: `key`, `file` (the page), `text_file`, `outcome`, `verdict`, `certificate`,
-        `reasons` (the codes of the main reasons, the weightiest first, with a space between). People who have the class
+        `reasons` (the codes of the main reasons, the weightiest first, with a space between), `advice` (a hash by which
+        `report` knows the letters of its own advice). People who have the class
         already get no letter: their `outcome` is "already_accepted".
     """
     check_options("letters", options, LetterOptions.__annotations__)
@@ -68,12 +70,14 @@ def letters(
     labels = _keys(recourse, keys, chosen)
     people = _names(recourse, names, chosen, labels)
     stems = file_stems(labels)
+    advice = advice_ids(recourse)
     target, partial = _free_folder(folder)
     try:
         entries = []
         for place, (key, name, stem) in enumerate(zip(labels, people, stems, strict=True)):
+            told = advice[chosen[place]]
             if batch.accepted[place]:
-                entries.append((key, "", "", "already_accepted", "", "", ""))
+                entries.append((key, "", "", "already_accepted", "", "", "", told))
                 continue
             letter = _named(batch, place, key, name)
             (partial / f"{stem}.html").write_text(letter.html, encoding="utf-8", newline="\n")
@@ -81,7 +85,7 @@ def letters(
             said = letter.contents
             codes = " ".join(dict.fromkeys(one.code for one in said.reasons if one.code))
             files = (f"{stem}.html", f"{stem}.txt")
-            entries.append((key, *files, said.outcome, said.verdict, said.certificate, codes))
+            entries.append((key, *files, said.outcome, said.verdict, said.certificate, codes, told))
         manifest = pd.DataFrame(entries, columns=_COLUMNS)
         write_csv(manifest, partial / MANIFEST, index=False)
         if target.exists():

@@ -22,6 +22,7 @@ from holdfast.errors import InvalidInputError
 from holdfast.features import Feature, FeatureSpace
 from holdfast.features._describe import NOT_STATED
 from holdfast.generators import Recourse
+from holdfast.generators._stated import advice_ids
 from holdfast.presentation.letters._compose import reasons_in_words
 from holdfast.presentation.report._contents import Counted, CounterModel, OtherWay, Person, Value
 from holdfast.presentation.report._words import for_people
@@ -221,21 +222,32 @@ def certificate_ids(recourse: Recourse, path: Place | None) -> list[str]:
     return result
 
 
-def letter_links(folder: Place | None, page: Path, keys: Sequence[str]) -> list[str]:
-    """Where a page finds each person's letter, in a folder that `letters` wrote; "" where there is none."""
+def letter_links(
+    recourse: Recourse, folder: Place | None, page: Path, keys: Sequence[str]
+) -> tuple[list[str], int]:
+    """Where a page finds each person's letter, "" where there is none; and how many are of other advice, left out."""
     if folder is None:
-        return [""] * len(keys)
+        return [""] * len(keys), 0
     try:
         manifest = without_apostrophes(
             pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)
         )
-        files = dict(zip(manifest["key"], manifest["file"], strict=True))
+        told = manifest.loc[manifest["file"] != "", ["key", "file", "advice"]]
+        files = {key: (file, advice) for key, file, advice in told.itertuples(index=False)}
     except (OSError, KeyError, ValueError) as error:
         raise InvalidInputError(
             f"letters: expected a folder that letters wrote, got: {error}"
         ) from error
     place = Path(os.path.relpath(Path(folder).absolute(), page.absolute().parent)).as_posix()
-    return [quote(f"{place}/{files[key]}") if files.get(key) else "" for key in keys]
+    links = [""] * len(keys)
+    foreign = 0
+    for row, (key, own) in enumerate(zip(keys, advice_ids(recourse), strict=True)):
+        file, advice = files.get(key, ("", own))
+        if advice != own:
+            foreign += 1
+        elif file:
+            links[row] = quote(f"{place}/{file}")
+    return links, foreign
 
 
 def _without_models(changes: Mapping[str, Any]) -> dict[str, Any]:

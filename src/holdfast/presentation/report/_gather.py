@@ -177,6 +177,7 @@ def gather(
     ]
     kept, refits = _refits(recourse, retrained or ())
     proofs = certificate_ids(recourse, certificates)
+    links, foreign = letter_links(recourse, letters, page, names)
     radius = finite(measured.lower)
     verdicts = recourse.verdict_names.fillna("")
     people = people_of(
@@ -189,7 +190,7 @@ def gather(
         counted(recourse, shown),
         other_ways(recourse, compared, alternatives),
         proofs,
-        letter_links(letters, page, names),
+        links,
         kept,
         already,
         [lasts(*own, recourse.changes, known) for own in zip(radius, verdicts, strict=True)],
@@ -202,6 +203,8 @@ def gather(
     cost = cost_of(space)
     slices = slices_of(recourse, groups, needed=needed, radii=measured.lower)
     limits = [*limits_of(recourse, method, needed, inside, wanted)]
+    if foreign:
+        limits.append(f"Letters of other advice are left out: {foreign:,}.")
     for attribute in space.notes.protected:
         if attribute not in recourse.factuals.columns and not any(
             one.attribute == str(attribute) for one in slices
