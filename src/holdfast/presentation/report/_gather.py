@@ -274,8 +274,8 @@ def _inside(
     """How probably the next update lies in Δ: as Δ itself says, or as was calibrated on updates of this model."""
     if recourse.changes is None:
         return None
-    if recourse.changes.inside is not None:
-        return recourse.changes.inside
+    if recourse.changes.stated_inside is not None:
+        return recourse.changes.stated_inside
     if known is None or not known.covered or not isinstance(given, CalibratedDelta):
         return None
     from holdfast.verify._fingerprint import fingerprint
@@ -407,7 +407,7 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
     if isinstance(changes, TreeChanges) and isinstance(given, ChosenDelta):
         factor = _tree_factor(changes, given.changes)
         covered = factor <= changes.factor
-        updates = history_of(given, factor)
+        updates = history_of(given, changes, factor)
         return Calibrated(factor, _evidence(given), covered, given.changes.words, *updates)
     if changes is not None and not isinstance(changes, PlausibleChanges):
         raise InvalidInputError(
@@ -436,8 +436,10 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
     covered = changes is not None and _covers(changes, measured, recourse.network)
     # Updates move the biases too: where these stay, distances do not compare.
     compares = isinstance(given, ChosenDelta) and (changes is None or bool(changes.biases))
-    updates = history_of(given) if compares and isinstance(given, ChosenDelta) else ((), 0)
-    return Calibrated(delta, sentence, covered, several, *updates)
+    updates = history_of(given, changes) if compares and isinstance(given, ChosenDelta) else ((), 0)
+    # By several radii, the largest says nothing of a set of another shape.
+    alike = changes is None or not (isinstance(changes.delta, tuple) or several)
+    return Calibrated(delta, sentence, covered, several, *updates, compares=alike)
 
 
 def _evidence(given: ChosenDelta) -> str:
