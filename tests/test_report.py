@@ -731,6 +731,25 @@ def test_a_history_of_another_shape_is_compared_update_by_update(case):
     assert not counts & {0, 12}
 
 
+def test_updates_of_another_model_are_not_counted(case):
+    network = case.network
+
+    def moved(by):
+        return hf.Network([part + by for part in network.weights], network.biases)
+
+    moves = 1e-3 * np.arange(1, 10)
+    for changes in (hf.PlausibleChanges(0.02), hf.PlausibleChanges(0.0045)):
+        told = advice(case, changes=changes)
+        for today, own in ((network, True), (moved(0.1), False)):
+            refits = [moved(move + 0.1 * (not own)) for move in moves]
+            history = hf.delta_calibrated(refits, origin=today, coverage=0.8)
+            contents = gather(told, calibrated=history, date=DATE)
+            said = " ".join([*contents.promise, contents.models])
+            assert bool(contents.calibrated.updates) is own
+            assert ("measured updates" in said) is own
+            assert any("updates" in person.lasts for person in contents.people) is own
+
+
 def test_delta_is_never_said_to_be_more_than_it_is(case):
     delta = 0.00519996
     told = advice(case, changes=hf.PlausibleChanges(delta))

@@ -257,7 +257,8 @@ class Calibrated:
     rank
         At least this many of the updates lie within it.
     compares
-        A certified radius tells whether a proof holds for every model within it: both have the same shape.
+        A certified radius tells whether a proof holds for every model within it: both have the same shape
+        and are about the same model.
     """
 
     delta: float
