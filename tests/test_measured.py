@@ -220,7 +220,8 @@ def test_what_delta_calibrated_found_carries_its_probability(inside):
     # Leaf radii, and a confidence.
     trees = hf.TreeChanges(leaves=[0.1, 0.2]).calibrated(Inside(9, 10, 0.8, 0.9))
     assert changes_from_dict(trees.to_dict()).inside == trees.inside
-    assert trees.resized(1.5).inside == trees.inside
+    assert str(trees.resized(1.5).inside) == str(trees.inside)
+    assert trees.resized(1.5).inside.about(trees.resized(1.5))
     assert trees.resized(0.5).inside is None
     assert "with confidence 0.9 at least 0.8 of the retrainings" in str(trees.inside)
     with pytest.raises(
@@ -283,15 +284,45 @@ def test_the_first_answers_of_advice_with_one_each_keep_its_chance(told):
     assert told.first is told
 
 
+DISTANCES = [0.03, 0.05, 0.02, 0.04, 0.06, 0.01, 0.03, 0.02, 0.05]
+
+
 def test_numbers_know_no_model():
-    chosen = hf.delta_calibrated(
-        [0.03, 0.05, 0.02, 0.04, 0.06, 0.01, 0.03, 0.02, 0.05], coverage=0.8
-    )
-    assert (
-        hf.certify(TODAY, SPACE.encode(PEOPLE), 1, chosen.changes).changes.inside == chosen.inside
-    )
-    shape = hf.Ellipsoid.of(TODAY, SPACE.encode(ROWS))
-    assert shape.resized(float(chosen)).calibrated(chosen.inside).inside == chosen.inside
+    chosen = hf.delta_calibrated(DISTANCES, coverage=0.8)
+    points = SPACE.encode(PEOPLE)
+    stated = hf.certify(TODAY, points, 1, chosen.changes).changes.inside
+    assert str(stated) == str(chosen.inside)
+    shape = hf.Ellipsoid.of(TODAY, SPACE.encode(ROWS)).resized(float(chosen))
+    own = shape.calibrated(chosen.inside)
+    assert str(hf.certify(TODAY, points, 1, own).changes.inside) == str(chosen.inside)
+
+
+@pytest.mark.parametrize(
+    "other", [{"delta": 1e-4}, {"biases": False}, {"norm": 2.0}, {"delta": 1e-4, "norm": 1.0}]
+)
+def test_what_distances_gave_belongs_to_its_changes(other, tmp_path):
+    changes = hf.delta_calibrated([one / 1e3 for one in DISTANCES], coverage=0.8).changes
+    own = changes_from_dict(json.loads(json.dumps(changes.to_dict())))
+    told = hf.explain(TODAY, PEOPLE, changes=own, **ASKING)
+    row = int(np.flatnonzero(told.robust)[0])
+    counted = "8 of the last 9 model updates that we measured"
+    assert own == changes
+    assert counted in " ".join(told.letter(row, certified=False).text.split())
+    assert "with probability" in told.report(tmp_path / "own.html").read_text(encoding="utf-8")
+    assert check_certificate(certificate(told, row), TODAY).accepted
+    edited = changes_from_dict(json.loads(json.dumps({**changes.to_dict(), **other})))
+    for wrong in (dataclasses.replace(changes, **other), edited):
+        assert wrong.measured == ()
+        with pytest.warns(HoldfastWarning, match="was measured for other changes"):
+            left_out = hf.explain(TODAY, PEOPLE, changes=wrong, **ASKING)
+        assert left_out.changes.inside is None
+        # Where the changes were put into advice by hand, its texts look again.
+        for one in (left_out, dataclasses.replace(told, changes=wrong)):
+            text = one.letter(row, certified=False).text
+            page = one.report(tmp_path / "page.html").read_text(encoding="utf-8")
+            assert "that we measured" not in " ".join(text.split())
+            assert "with probability" not in page
+            assert "of 9 updates" not in page
 
 
 def test_a_chance_for_all_else_leaves_the_radii_and_their_probability(inside):

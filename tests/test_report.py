@@ -683,7 +683,11 @@ def test_a_radius_for_each_parameter(case):
     )
     told = dataclasses.replace(told, changes=changes, verdict=verdicts)
     measured = hf.delta_calibrated([0.001 * i for i in range(1, 10)], coverage=0.8)
-    chosen = dataclasses.replace(measured, delta=changes.delta, biases=changes.biases)
+    # As delta_calibrated(shape="parameter") measures: the largest move relative to its radius.
+    evidence = measured.evidence.assign(ratio=measured.evidence["distance"] / float(measured))
+    chosen = dataclasses.replace(
+        measured, delta=changes.delta, biases=changes.biases, evidence=evidence
+    )
     contents = gather(told, calibrated=chosen, date=DATE, counter_models=False)
     assert (contents.delta, contents.least_delta) == (0.012, changes.least)
     assert contents.calibrated.covered
@@ -747,6 +751,65 @@ def test_a_calibrated_delta_for_each_layer(case):
     assert gather(
         advice(case, changes=hf.PlausibleChanges(0.008)), calibrated=chosen, date=DATE
     ).calibrated.covered
+
+
+def test_a_history_of_another_shape_is_compared_update_by_update(case):
+    """An update lies within Δ if the distance of each of its layers lies within the radius of that layer."""
+    n_layers = len(case.network.weights)
+    spread = np.linspace(1.0, 4.0, n_layers)
+    rows = 0.001 * np.random.default_rng(5).uniform(0.5, 1.5, (12, n_layers)) * spread
+    rows[3] = rows[3, ::-1]
+    histories = [
+        hf.delta_calibrated(rows, coverage=0.8, shape=shape) for shape in ("uniform", "layer")
+    ]
+    largest = float(histories[1])
+    middle = float(np.median(rows.max(axis=1)))
+    sets = [
+        hf.PlausibleChanges(0.9 * largest),
+        hf.PlausibleChanges(middle),
+        hf.PlausibleChanges(tuple(0.9 * np.array(histories[1].delta))),
+        hf.PlausibleChanges((2.0 * largest, *rows.max(axis=0)[1:-1], middle)),
+    ]
+    counts = set()
+    for changes in sets:
+        told = advice(case, changes=changes)
+        within = int((rows <= np.array(changes.delta)).all(axis=1).sum())
+        counts.add(within)
+        for history in histories:
+            contents = gather(told, calibrated=history, date=DATE)
+            said = [one for one in contents.promise if "moves no further" in one]
+            assert f"moves no further than {within} of the 12 measured updates did." in said[0]
+            alike = isinstance(history.delta, float) and isinstance(changes.delta, float)
+            assert len(said) == 1 or (alike and not contents.calibrated.covered)
+            for person in contents.people:
+                if person.radius is not None:
+                    sizes = changes.size * (rows / np.array(changes.delta)).max(axis=1)
+                    held = max(
+                        int((sizes < person.radius).sum()), within * (person.verdict == "ROBUST")
+                    )
+                    words = f"{held} of 12 updates" if held < 12 else "all 12 updates"
+                    assert person.lasts in (words, "any model")
+    assert len(counts) > 2
+    assert not counts & {0, 12}
+
+
+def test_updates_of_another_model_are_not_counted(case):
+    network = case.network
+
+    def moved(by):
+        return hf.Network([part + by for part in network.weights], network.biases)
+
+    moves = 1e-3 * np.arange(1, 10)
+    for changes in (hf.PlausibleChanges(0.02), hf.PlausibleChanges(0.0045)):
+        told = advice(case, changes=changes)
+        for today, own in ((network, True), (moved(0.1), False)):
+            refits = [moved(move + 0.1 * (not own)) for move in moves]
+            history = hf.delta_calibrated(refits, origin=today, coverage=0.8)
+            contents = gather(told, calibrated=history, date=DATE)
+            said = " ".join([*contents.promise, contents.models])
+            assert bool(contents.calibrated.updates) is own
+            assert ("measured updates" in said) is own
+            assert any("updates" in person.lasts for person in contents.people) is own
 
 
 def test_delta_is_never_said_to_be_more_than_it_is(case):

@@ -71,7 +71,7 @@ class CalibratedDelta(ChosenDelta):
         Notes on the result: which rows the next retraining has to draw to be exchangeable with these, whether some
         are copies or single steps of the optimiser, and how many accepted rows are robust at leaf radii.
     today
-        The fingerprint of the model that delta is around; "" if distances were given.
+        The fingerprint of the model that delta is around; "" if distances were given, which name no model.
     retrained
         The fingerprint of each retraining. `changes` carry no probability if some are copies.
     """
@@ -148,8 +148,9 @@ def delta_calibrated(
     history
         One of three. Retrainings of one model: a `RetrainedModels`, or the result of `delta_incremental`. Or models
         in the order of their use, each a retraining of the one before. Or distances: n numbers, or n rows with one
-        for each layer. Models must share their preprocessing, because parameters behind a refitted scaler mean
-        something else. Refitted trees keep their structure: each leaf gets a radius, and `changes` are
+        for each layer. Distances name no model: apply the result only to the model that they were measured on,
+        because nothing checks this. Models must share their preprocessing, because parameters behind a refitted
+        scaler mean something else. Refitted trees keep their structure: each leaf gets a radius, and `changes` are
         `TreeChanges`.
     coverage
         The probability p. It needs n >= p / (1 - p) retrainings: 9 for 0.9, 19 for 0.95, 99 for 0.99.

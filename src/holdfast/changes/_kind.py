@@ -116,7 +116,8 @@ class Inside:
     coverage, confidence
         If given: with this confidence, at least the share `coverage` of the next retrainings lies in Δ.
     record
-        The model that Δ is around, and Δ itself; None if distances were given instead of models.
+        Δ, and the model that Δ is around; only Δ if distances were given, because they name no model. Without a
+        record it can be printed, but no changes state it: `Changes.calibrated` records them.
 
     Examples
     --------
@@ -132,11 +133,11 @@ class Inside:
 
     def of(self, changes: Changes) -> Inside:
         """A copy with a record of the model and the changes that it was measured for."""
-        return replace(self, record=self.record and {**self.record, "changes": changes.digest})
+        return replace(self, record={**(self.record or {}), "changes": changes.digest})
 
     def about(self, changes: Changes) -> bool:
-        """Whether it was measured for these changes, as far as is recorded."""
-        return not self.record or self.record.get("changes") == changes.digest
+        """Whether it was measured for these changes."""
+        return self.record is not None and self.record.get("changes") == changes.digest
 
     @property
     def probability(self) -> float:
@@ -256,8 +257,12 @@ class Changes(Shown):
         return replace(self, chance=None, threshold=threshold)  # type: ignore[type-var]
 
     def calibrated(self, measured: Chance | Inside | None) -> Self:
-        """The same with measured chances; None removes the chance."""
-        name = "inside" if isinstance(measured, Inside) else "chance"
+        """The same with measured chances; None removes the chance. An `Inside` without a record is about these."""
+        if isinstance(measured, Inside):
+            return self._with("inside", measured if measured.record else measured.of(self))
+        return self._with("chance", measured)
+
+    def _with(self, name: str, measured: Chance | Inside | None) -> Self:
         if name not in {part.name for part in fields(self)}:  # type: ignore[arg-type]
             raise InvalidInputError(
                 f"inside: expected changes of a model's own parameters or leaves, got {type(self).__name__}"
@@ -271,9 +276,14 @@ class Changes(Shown):
         return replace(self, **gone)  # type: ignore[type-var]
 
     @property
+    def stated_inside(self) -> Inside | None:
+        """The probability that the next model lies in Δ, if it was measured for this Δ."""
+        return self.inside if self.inside is not None and self.inside.about(self) else None
+
+    @property
     def measured(self) -> tuple[Chance | Inside, ...]:
         """The measured, unproven chances, each a sentence."""
-        return tuple(filter(None, (self.inside, self.chance)))
+        return tuple(filter(None, (self.stated_inside, self.chance)))
 
     def to_dict(self) -> Document:
         """The value as plain data for JSON, with every digit."""
@@ -288,7 +298,8 @@ class Changes(Shown):
         value = cls.of_facts(document).moving(document.get("threshold"))
         for name, kind in (("chance", Chance), ("inside", Inside)):
             if document.get(name):
-                value = value.calibrated(kind(**document[name]))
+                # As it was written: no record is added.
+                value = value._with(name, kind(**document[name]))
         return value
 
     def __eq__(self, other: object) -> bool:

@@ -62,8 +62,10 @@ def known_of(model: Model, changes: Changes, why: str) -> Changes:
     if changes.chance is not None:
         leave_out("chance", why)
     inside = changes.inside
-    if inside and inside.record:
-        other = inside.record["model"] != fingerprint(model.trained)
+    if inside is not None:
+        # Distances name no model.
+        named = (inside.record or {}).get("model")
+        other = named is not None and named != fingerprint(model.trained)
         if other or not inside.about(changes):
             leave_out(
                 "probability of the next retraining",

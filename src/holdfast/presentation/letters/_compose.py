@@ -541,7 +541,7 @@ def _odds(chance: Chance | None, language: Language) -> StatedChance | None:
 
 
 def _inside(changes: Changes | None, language: Language) -> StatedInside | None:
-    known = None if changes is None else changes.inside
+    known = None if changes is None else changes.stated_inside
     if known is None:
         return None
     return StatedInside(language.number(known.rank), language.number(known.models))

@@ -261,6 +261,9 @@ class Calibrated:
         The sizes of the measured updates, in the unit of the radii and in rising order; empty where none are known.
     rank
         At least this many of the updates lie within it.
+    compares
+        A certified radius tells whether a proof holds for every model within it: both have the same shape
+        and are about the same model.
     """
 
     delta: float
@@ -269,6 +272,7 @@ class Calibrated:
     several: str = ""
     updates: tuple[float, ...] = ()
     rank: int = 0
+    compares: bool = True
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from holdfast._files import Place
 from holdfast._given import given_list, given_number, whole_number
 from holdfast._network import Network
 from holdfast._progress import progress_bar
-from holdfast.calibration import CalibratedDelta, ChosenDelta
+from holdfast.calibration import CalibratedDelta, ChosenDelta, IncrementalDelta
 from holdfast.changes import Changes, Inside, PlausibleChanges, TreeChanges
 from holdfast.errors import InvalidInputError
 from holdfast.features import Direction, Feature, FeatureSpace
@@ -283,16 +283,21 @@ def _inside(
     """How probably the next update lies in Δ: as Δ itself says, or as was calibrated on updates of this model."""
     if recourse.changes is None:
         return None
-    if recourse.changes.inside is not None:
-        return recourse.changes.inside
+    if recourse.changes.stated_inside is not None:
+        return recourse.changes.stated_inside
     if known is None or not known.covered or not isinstance(given, CalibratedDelta):
         return None
+    return given.changes.inside if _same_model(given, recourse) else None
+
+
+def _same_model(given: ChosenDelta | float, recourse: Recourse) -> bool:
+    """Whether the updates were measured around this model, as far as is known: distances name no model."""
     from holdfast.verify._fingerprint import fingerprint
 
-    trained = recourse.model.trained
-    if given.today and given.today != fingerprint(trained):
-        return None
-    return given.changes.inside
+    today = given.today if isinstance(given, CalibratedDelta) else ""
+    if isinstance(given, IncrementalDelta):
+        today = fingerprint(given.retrained.classifier)
+    return today in ("", fingerprint(recourse.model.trained))
 
 
 def _counters(
@@ -418,8 +423,9 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
     if isinstance(changes, TreeChanges) and isinstance(given, ChosenDelta):
         factor = _tree_factor(changes, given.changes)
         covered = factor <= changes.factor
-        updates = history_of(given, factor)
-        return Calibrated(factor, _evidence(given), covered, given.changes.words, *updates)
+        alike = _same_model(given, recourse)
+        updates = history_of(given, changes, factor) if alike else ((), 0)
+        return Calibrated(factor, _evidence(given), covered, given.changes.words, *updates, alike)
     if changes is not None and not isinstance(changes, PlausibleChanges):
         raise InvalidInputError(
             "calibrated: expected a delta with PlausibleChanges, or leaf radii with TreeChanges, got one with "
@@ -445,10 +451,13 @@ def _calibrated(given: ChosenDelta | float, recourse: Recourse) -> Calibrated:
         )
     several = measured.words if isinstance(measured.delta, tuple) else ""
     covered = changes is not None and _covers(changes, measured, recourse.network)
+    same = _same_model(given, recourse)
     # Updates move the biases too: where these stay, distances do not compare.
-    compares = isinstance(given, ChosenDelta) and (changes is None or bool(changes.biases))
-    updates = history_of(given) if compares and isinstance(given, ChosenDelta) else ((), 0)
-    return Calibrated(delta, sentence, covered, several, *updates)
+    compares = same and isinstance(given, ChosenDelta) and (changes is None or bool(changes.biases))
+    updates = history_of(given, changes) if compares and isinstance(given, ChosenDelta) else ((), 0)
+    # By several radii, the largest says nothing of a set of another shape.
+    alike = same and (changes is None or not (isinstance(changes.delta, tuple) or several))
+    return Calibrated(delta, sentence, covered, several, *updates, alike)
 
 
 def _evidence(given: ChosenDelta) -> str:

@@ -20,26 +20,46 @@ FAR = 1e6
 _BEYOND = 1.6
 
 
-def history_of(given: ChosenDelta, factor: float | None = None) -> tuple[tuple[float, ...], int]:
+def history_of(
+    given: ChosenDelta, changes: Changes | None, factor: float | None = None
+) -> tuple[tuple[float, ...], int]:
     """The sizes of the updates behind a delta, in rising order, and how many at least lie within it.
+
+    The size of an update is that of the least Δ of its shape that holds it: with one radius the distance, with one
+    for each layer the largest distance relative to its radius. None are known if the evidence does not say this.
 
     `factor`: for leaf radii, by how much those of Δ must grow to hold the calibrated ones; sizes are then such factors.
 
     Examples
     --------
     >>> from holdfast.calibration import delta_calibrated
-    >>> history_of(delta_calibrated([0.03, 0.01, 0.02, 0.04], coverage=0.5))
+    >>> history_of(delta_calibrated([0.03, 0.01, 0.02, 0.04], coverage=0.5), PlausibleChanges(0.01))
     ((0.01, 0.02, 0.03, 0.04), 3)
+    >>> by_layer = [[0.01, 0.02], [0.02, 0.01], [0.03, 0.06]]
+    >>> history_of(delta_calibrated(by_layer, coverage=0.5), PlausibleChanges((0.01, 0.04)))
+    ((0.04, 0.08, 0.12), 2)
     """
     if isinstance(given, IncrementalDelta):
+        if changes is not None and not uniform(changes):
+            return (), 0
         return _sorted(given.retrained.distances(given.norm)), given.inside
     if not isinstance(given, CalibratedDelta):
         return (), 0
-    rank = given.rank
-    if "ratio" in given.evidence:
-        rank = int((given.evidence["ratio"] <= 1.0).sum())
-    measured = given.evidence["distance"] if factor is None else factor * given.evidence["ratio"]
-    return _sorted(measured), rank
+    rank, evidence = given.rank, given.evidence
+    if "ratio" in evidence:
+        rank = int((evidence["ratio"] <= 1.0).sum())
+    if factor is not None:
+        return _sorted(factor * evidence["ratio"]), rank
+    if changes is None or uniform(changes):
+        return _sorted(evidence["distance"]), rank
+    if "ratio" in evidence and changes.digest == given.changes.digest:
+        return _sorted(changes.size * evidence["ratio"]), rank
+    layers = evidence.filter(regex="^layer_").to_numpy()
+    if isinstance(changes, PlausibleChanges) and changes.per_layer:
+        radii = np.asarray(changes.delta, dtype=np.float64)
+        if layers.shape[1] == radii.size and radii.all():
+            return _sorted(changes.size * (layers / radii).max(axis=1)), rank
+    return (), 0
 
 
 def models_of(changes: Changes | None, known: Calibrated | None) -> str:
@@ -90,13 +110,12 @@ def models_of(changes: Changes | None, known: Calibrated | None) -> str:
 def updates_within(changes: Changes, known: Calibrated | None) -> tuple[int, int]:
     """How many measured updates at least lie in Δ, and of how many; (0, 0) where that is not known."""
     if known is not None and known.updates:
-        if uniform(changes) or changes.unit == "factor":
-            within = sum(size <= changes.size for size in known.updates)
-        else:
-            within = known.rank if known.covered else 0
+        within = sum(size <= changes.size for size in known.updates)
+        if known.covered and not uniform(changes):
+            within = max(within, known.rank)
         return within, len(known.updates)
-    if changes.inside is not None:
-        return changes.inside.rank, changes.inside.models
+    if changes.stated_inside is not None:
+        return changes.stated_inside.rank, changes.stated_inside.models
     return 0, 0
 
 

@@ -199,7 +199,12 @@ def promise_of(
             "The proof leaves the biases of the model as they are. Updates move them too, so the measured updates are "
             "not covered."
         )
-    elif calibrated is not None and not calibrated.covered and method.survival is not None:
+    elif (
+        calibrated is not None
+        and calibrated.compares
+        and not calibrated.covered
+        and method.survival is not None
+    ):
         survive = int((radii.lower > calibrated.delta).sum())
         far = (
             f"{calibrated.rank:,} of the {len(calibrated.updates):,} measured updates did"
