@@ -35,7 +35,7 @@ docs: $(DOCS_STAMP) ## the documentation as a site; open out/site/index.html
 	@echo "open $(OUT)/site/index.html"
 
 figures: demo $(DEV_STAMP) ## every picture in the documents, drawn again
-	cp $(OUT)/demo.png docs/images/demo.png
+	$(BIN)/python docs/figures/first.py
 	$(BIN)/python bench/delta_picture.py
 	$(BIN)/python docs/figures/methods.py
 	$(BIN)/python docs/figures/mathematics.py
