@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import holdfast as hf
@@ -142,6 +143,23 @@ def test_an_audit_of_radii_for_each_parameter_reads_well(folder):
     for line in (start, "schema", "explain", "ledger add"):
         run(line)
     assert "inside their radius for each parameter, at most 0.02" in run("audit new.npz")
+
+
+def test_init_refuses_a_delta_for_trees(folder):
+    people = pd.read_csv("people.csv").drop(columns="id")
+    trees = DecisionTreeClassifier(max_depth=2).fit(
+        people, people["debt"] > people["debt"].median()
+    )
+    joblib.dump(trees, "model.pkl")
+    line = "--model model.pkl --trust-pickle --data people.csv --index id --target True"
+    said = run(f"init {line} --delta 0.02", code=2)
+    assert not (folder / "holdfast.toml").exists()
+    run(f"init {line}")
+    assert run("schema --trust-pickle")
+    refused = run("explain --trust-pickle --delta 0.02", code=2)
+    assert "an ensemble of trees" in said
+    assert said in refused
+    run(f"init {line} --margin 0.1 --force")
 
 
 def test_explain_is_the_librarys_closest(folder):
