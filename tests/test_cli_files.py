@@ -200,6 +200,53 @@ def test_a_table_alone_gives_a_schema(files):
     assert space["income"].scaling.affine() == (1.0, 0.0)
 
 
+@pytest.fixture
+def scaled(tmp_path):
+    """A network of the values from 0 to 1, and a table of raw values with its labels; 60% are accepted."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"income": rng.uniform(0, 9000, 200), "debt": rng.uniform(0, 9000, 200)})
+    table.iloc[0], table.iloc[1] = 0, 9000
+    network = hf.Network([[[4.0, -4.0]]], [[0.7]])
+    table["accepted"] = network.predict((table / 9000).to_numpy())
+    table.to_csv(tmp_path / "people.csv", index=False)
+    network.save(tmp_path / "model.npz")
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("always::holdfast.errors.HoldfastWarning")
+def test_a_schema_that_does_not_fit_the_model_is_said(scaled):
+    line = "schema --model model.npz --data people.csv --label accepted --overwrite --out s.json"
+    said = run(scaled, f"{line} --scale minmax")
+    assert "The model gives 100% of the rows their label." in said
+    assert "check the encoding" not in said
+    people = pd.read_csv(scaled / "people.csv")
+    most = people["accepted"].value_counts(normalize=True).max()
+    people["accepted"] = np.where(people.index < 200 * most, 1, 0)
+    people.to_csv(scaled / "people.csv", index=False)
+    share = np.mean(
+        (people["income"] - people["debt"] + 0.7 / 4 > 0).astype(int) == people["accepted"]
+    )
+    said = run(scaled, line)
+    assert share < most
+    assert f"The model gives {share:.0%} of the rows their label." in said
+    assert (
+        f"warning: {most:.0%} of the rows have the most frequent label, and the model gives only {share:.0%} their "
+        "label; check the encoding: --scale minmax, or --model with the pipeline file"
+    ) in said
+
+
+def test_the_labels_of_holdfast_toml_are_compared_too(scaled, monkeypatch):
+    monkeypatch.chdir(scaled)
+    run(scaled, "init --model model.npz --data people.csv --target 1 --label accepted")
+    assert "The model gives 100% of the rows their label." in run(scaled, "schema --scale minmax")
+
+
+def test_a_schema_of_a_table_with_the_label_asks_for_its_name(scaled):
+    said = run(scaled, "schema --model model.npz --data people.csv --out s.json", code=2)
+    assert "expected the model's 2 variables, got 3" in said
+    assert "if a column is the label, name it, such as --label accepted" in said
+
+
 @pytest.mark.filterwarnings("always::holdfast.errors.HoldfastWarning")
 def test_a_schema_is_not_overwritten_unasked(files):
     line = "schema --data train.csv --index id --label paid --out plain.json"

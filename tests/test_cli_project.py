@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import holdfast as hf
@@ -72,6 +73,93 @@ def test_seven_commands_need_no_option_twice(folder):
     assert ids[0] == ids[1]
     assert "6 people, 6 with advice." in run("report")
     assert "6 of 6 promises are not kept" in run("audit far.npz", code=3)
+
+
+def test_reasons_compare_with_the_accepted_people_of_the_table(folder):
+    network = hf.Network.load("model.npz")
+    rng = np.random.default_rng(1)
+    points = rng.uniform(-1, 1, size=(60, 3)).round(3)
+    more = pd.DataFrame(points, columns=["income", "debt", "savings"])
+    more.insert(0, "id", [f"q{i}" for i in range(len(more))])
+    alone = pd.read_csv("people.csv")
+    people = pd.concat([alone, more], ignore_index=True)
+    for table, compared in ((alone, {"middle"}), (people, {"accepted"})):
+        table.to_csv("people.csv", index=False)
+        run(f"{START} --force")
+        run("schema --overwrite")
+        run("explain")
+        written = read_table(folder / "recourse.csv", index="id")
+        told = [json.loads(cell) for cell in written["main_reasons"].dropna()]
+        assert {one[4] for reasons in told for one in reasons} == compared
+    accepted = people[["income", "debt", "savings"]]
+    accepted = accepted[network.predict(accepted.to_numpy()) == 1].median()
+    usual = {one[0]: one[1] for reasons in told for one in reasons}
+    assert len(usual) > 1
+    assert usual == pytest.approx({name: accepted[name] for name in usual})
+
+
+def test_promises_that_are_not_proven_are_counted(folder):
+    for line in (START, "schema", "explain --delta 0.0001"):
+        run(line)
+    said = run("ledger add --delta 5")
+    assert "6 promises recorded, 0 of them proven, 0 rows without advice skipped." in said
+    assert "0 promises recorded, 0 rows" in run("ledger add --delta 5")
+
+
+def test_certificates_of_another_model_are_one_line(folder):
+    for line in CHAIN[:3]:
+        run(line)
+    said = run("check --model far.npz", code=3)
+    assert "error: certificates.jsonl was made for another model than far.npz" in said
+    assert "REJECTED" not in said
+    assert "0 of 6 certificates hold" in said
+    # One certificate that is wrong in another way: each is named.
+    lines = (folder / "certificates.jsonl").read_text(encoding="utf-8").splitlines()
+    lines[2] = lines[2].replace("ROBUST", "UNKNOWN")
+    (folder / "certificates.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    said = run("check --model far.npz", code=3)
+    assert said.count("is REJECTED") == 6
+    assert "another model" not in said
+
+
+def test_letters_without_their_advice_are_written_again(folder):
+    for line in CHAIN[:4]:
+        run(line)
+    manifest = pd.read_csv("letters/manifest.csv").drop(columns="advice")
+    manifest.to_csv("letters/manifest.csv", index=False)
+    said = run("report", code=2)
+    assert (
+        "manifest.csv has no column 'advice'; write the letters again: `holdfast letters`" in said
+    )
+
+
+def test_an_audit_of_radii_for_each_parameter_reads_well(folder):
+    network = hf.Network.load("model.npz")
+    radii = [np.full(one.shape, 0.02) for one in network.weights]
+    biases = [np.full(one.shape, 0.02) for one in network.biases]
+    changes = hf.PlausibleChanges(radii, biases=biases)
+    (folder / "changes.json").write_text(json.dumps(changes.to_dict()), encoding="utf-8")
+    start = START.replace("--delta 0.02", "--changes changes.json")
+    for line in (start, "schema", "explain", "ledger add"):
+        run(line)
+    assert "inside their radius for each parameter, at most 0.02" in run("audit new.npz")
+
+
+def test_init_refuses_a_delta_for_trees(folder):
+    people = pd.read_csv("people.csv").drop(columns="id")
+    trees = DecisionTreeClassifier(max_depth=2).fit(
+        people, people["debt"] > people["debt"].median()
+    )
+    joblib.dump(trees, "model.pkl")
+    line = "--model model.pkl --trust-pickle --data people.csv --index id --target True"
+    said = run(f"init {line} --delta 0.02", code=2)
+    assert not (folder / "holdfast.toml").exists()
+    run(f"init {line}")
+    assert run("schema --trust-pickle")
+    refused = run("explain --trust-pickle --delta 0.02", code=2)
+    assert "an ensemble of trees" in said
+    assert said in refused
+    run(f"init {line} --margin 0.1 --force")
 
 
 def test_explain_is_the_librarys_closest(folder):

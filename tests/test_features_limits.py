@@ -183,6 +183,12 @@ def test_values_out_of_the_range_zero_and_missing():
 @pytest.mark.parametrize(
     ("given", "more", "message"),
     [
+        (
+            {"income": 40},
+            {},
+            r"max_change\['income'\]: expected a share such as 0.4 for 40%, got 40;",
+        ),
+        ({"income": (0.1, 10.5)}, {}, r"expected a share such as 0.4 for 40%, got 10.5;"),
         ({"income": -0.4}, {}, r"max_change\['income'\]: a share is 0 or more, got -0.4; the pair"),
         ({"income": (-0.2, 0.4)}, {}, "a share is 0 or more, got -0.2"),
         ({"income": np.nan}, {}, "expected a share of the own value, such as 0.4 for 40%, got nan"),
@@ -243,6 +249,9 @@ def test_limits_are_kept_in_dicts_schemas_hashes_and_overviews():
     columns["income"]["max_change"] = 0.1
     edited = hf.FeatureSpace.from_schema(Schema.from_dict(document))
     assert edited["income"].max_change == (0.1, 0.1)
+    columns["income"]["max_change"] = 40
+    with pytest.raises(InvalidInputError, match=r"share such as 0.4 for 40%, got 40;"):
+        hf.FeatureSpace.from_schema(Schema.from_dict(document))
     columns["income"]["max_change"] = "a lot"
     with pytest.raises((InvalidInputError, FileFormatError), match=r"max_change\['income'\]"):
         hf.FeatureSpace.from_schema(Schema.from_dict(document))

@@ -187,3 +187,31 @@ def test_the_unit_of_cost_is_the_range_in_the_file_or_one() -> None:
     assert narrow.weights.tolist() == space.weights.tolist()
     with pytest.raises(InvalidInputError, match=r"'b': a schema without 'min' and 'max' .*none"):
         FeatureSpace.from_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("entry", "meant"),
+    [
+        ("maxchange", "max_change"), ("Max-Change", "max_change"), ("actionabilty", "actionability"),
+        ("Unit", "unit"), ("fillble", "fillable"),
+    ],
+)  # fmt: skip
+def test_an_entry_with_a_typo_is_refused(entry, meant) -> None:
+    column = {"name": "income", "role": "feature", "kind": "continuous", "min": 0, "max": 9}
+    document = {"name": "x", "columns": [{**column, "actionability": "mutable", entry: 0.4}]}
+    said = f"^s.json: column 'income': unknown entry '{entry}'; did you mean '{meant}'[?]$"
+    with pytest.raises(FileFormatError, match=said):
+        Schema.from_dict(document, "s.json")
+
+
+def test_other_entries_are_notes_of_the_file() -> None:
+    column = {"name": "income", "role": "feature", "kind": "continuous", "min": 0, "max": 9}
+    notes = {
+        "description": "before tax",
+        "median": 4,
+        "p99": 8,
+        "owner": "risk",
+        "integer_valued": True,
+    }
+    document = {"name": "x", "columns": [{**column, "actionability": "mutable", **notes}]}
+    assert Schema.from_dict(document).feature_names == ("income",)

@@ -14,6 +14,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
 import holdfast as hf
@@ -427,3 +428,30 @@ def test_a_witness_without_parameters_is_refused(people, space, tmp_path):
         save_witness(certs.witness(row), model, tmp_path / "w.skops", point=certs.points[row], target=1,
                      changes=hf.PlausibleShift(3.0))  # fmt: skip
     assert isinstance(loaded, Model)
+
+
+def test_a_model_with_the_same_text_is_said_to_differ(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(0, 1, (200, 2)), columns=["a", "b"])
+    space = hf.FeatureSpace.from_frame(X, scale="none")
+    today, other = (DecisionTreeClassifier(max_depth=1).fit(X, X[name] > 0.5) for name in "ab")
+    layers = [[[1.0, 1.0]], [[1.0]]], [[-0.5], [-0.2]]
+    pairs = [
+        (today, other, hf.TreeChanges(leaves=0.01), "the trees split in other columns or places"),
+        (
+            hf.Network(*layers), hf.Network(*layers, activations=["identity"]), hf.PlausibleChanges(0.01),
+            "with other activations",
+        ),
+    ]  # fmt: skip
+    for number, (old, new, changes, words) in enumerate(pairs):
+        target = hf.load_model(old).classifier.classes.tolist()[1]
+        rejected = X[hf.load_model(old).classifier.predict(X.to_numpy()) != target].head(3)
+        advice = hf.explain(
+            old, rejected, target=target, changes=changes, generator=hf.NNCE(X), space=space
+        )
+        with Ledger(tmp_path / f"{number}.ledger") as ledger:
+            ledger.add(advice, radius=False)
+            known = space if isinstance(new, hf.Network) else None
+            why = audit(ledger, new, space=known).groups[0].why_not
+        assert why.endswith(words)
+        assert "the promises have" not in why

@@ -244,7 +244,7 @@ def _sentence(group: Group) -> str:
     where = (
         "they have no Δ"
         if changes is None
-        else f"{'inside' if group.inside else 'outside'} their {changes.words}"
+        else f"{'inside' if group.inside else 'outside'} their {changes.words.removeprefix('a ')}"
     )
     # Trees have no single distance.
     far = f" at distance {group.distance:.4g}{folded};" if math.isfinite(group.distance) else ""

@@ -68,6 +68,8 @@ def certificates(
 
 # Statements differ in Δ, the class and the verdict; a longer list would not be read.
 _SHOWN = 10
+# The checker's reason where a certificate names another model.
+_OTHER_MODEL = "hashes.model: "
 _PREPROCESSING = "the model's preprocessing (a certificate is about the variables after it)"
 
 
@@ -97,7 +99,7 @@ def check(
 
     $ holdfast check certificates.jsonl --model model.npz
     """
-    rejected = 0
+    rejected: list[tuple[str, str]] = []
     parameters, apart = _parameters(model, opening)
     given: dict[str, Any] = {"space": space and _json(space), "row": row and _json(row)}
     if (
@@ -118,11 +120,18 @@ def check(
             statements[report.reason] += 1
             unseen = report.not_checked
         else:
-            rejected += 1
-            complain(f"{where} is REJECTED: {report.reason}")
-    checked = verdicts.total() + rejected
+            rejected.append((where, report.reason))
+    checked = verdicts.total() + len(rejected)
     if checked == 0:
         raise FileFormatError(f"{certificates[0]}: expected at least one certificate, got none")
+    if len(rejected) == checked and all(why.startswith(_OTHER_MODEL) for _, why in rejected):
+        names = ", ".join(path.name for path in certificates)
+        complain(
+            f"{names} {'was' if len(certificates) == 1 else 'were'} made for another model than {model.name}"
+        )
+    else:
+        for where, why in rejected:
+            complain(f"{where} is REJECTED: {why}")
     for statement, count in statements.most_common(_SHOWN):
         say(f"{count:,} certificate{'s' * (count != 1)}: {statement}")
     if len(statements) > _SHOWN:

@@ -25,6 +25,7 @@ from holdfast.cli._options import (
 )
 from holdfast.cli._screens import say
 from holdfast.errors import InvalidInputError
+from holdfast.importers._model import as_network
 
 _PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
 
@@ -70,7 +71,7 @@ def init(
                 raise InvalidInputError(
                     f"{option}: {data} has no column {name!r}; it has {', '.join(map(str, columns))}"
                 )
-    _check_class(target, model, deciding, opening)
+    _check_model(target, model, deciding, opening, networks_only=bool(delta))
 
     def relative(path: Path | None) -> str | None:
         return None if path is None else Path(os.path.relpath(path, place.parent)).as_posix()
@@ -89,11 +90,16 @@ def init(
     say("next: `holdfast schema`")
 
 
-def _check_class(target: str, path: Path, deciding: Deciding, opening: Opening) -> None:
-    """Refuse a class that the model does not have; a pickle is opened only with --trust-pickle."""
+def _check_model(
+    target: str, path: Path, deciding: Deciding, opening: Opening, *, networks_only: bool
+) -> None:
+    """Refuse a class that the model does not have, and --delta without a network; --trust-pickle opens pickles."""
     if path.suffix.lower() in _PICKLES and not opening.trust_pickle:
         return
-    labels = deciding.at(opening.model_in(path)).classifier.classes.tolist()
+    classifier = deciding.at(opening.model_in(path)).classifier
+    if networks_only:
+        as_network(classifier, "changes")
+    labels = classifier.classes.tolist()
     if spelled(target, labels) not in labels:
         raise InvalidInputError(
             f"--target: the model has no class {target!r}; it has {', '.join(map(str, labels))}"

@@ -72,7 +72,7 @@ def add(
         return
     with Ledger(ledger, secret=read_secret(secret)) as book:
         receipt = book.add(recourse, date=date, radius=not no_radius)
-    say(f"{receipt.added:,} promises recorded, {receipt.skipped:,} rows without advice skipped.")
+    say(f"{receipt.words}, {receipt.skipped:,} rows without advice skipped.")
     if receipt.repeated:
         say(f"{receipt.repeated:,} were recorded already.")
     say(f"{receipt.total:,} promises in {ledger}")

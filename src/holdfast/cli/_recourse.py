@@ -33,6 +33,8 @@ from holdfast.verify._fingerprint import known_of
 
 # People in a batch.
 _PEOPLE = 256
+# People from whom usual values are learned.
+_ENOUGH = 5000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +84,16 @@ class Asked(Points, Searching):
         return {
             "model": self.loaded, "X": pd.concat(self.people([frame], space)), "target": self.label, "changes": changes,
             "generator": generator, "space": space, "seed": self.seed, "time_limit": self.time_limit,
-            "data": others if generator.example_table() is None else None,
+            "data": self._usual(space, others) if generator.example_table() is None else None,
         }  # fmt: skip
+
+    def _usual(self, space: hf.FeatureSpace, others: pd.DataFrame | None) -> pd.DataFrame | None:
+        """The table from which usual values are learned: the other people, else the people, if some are accepted."""
+        if others is not None:
+            return others
+        people = next(self.batches(_ENOUGH))
+        given = self.loaded.in_space(space).classifier.predict(space.encode(people))
+        return people if (given == self.label).any() else None
 
     def people(
         self, batches: Iterable[pd.DataFrame], space: hf.FeatureSpace

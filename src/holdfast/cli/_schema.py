@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +13,9 @@ import pandas as pd
 import holdfast as hf
 from holdfast._files import Document, write_text
 from holdfast.cli import _tables as tables
-from holdfast.cli._options import FILE, Constraints, DataFile, Reading, Texts, command
+from holdfast.cli._options import FILE, Constraints, DataFile, Reading, Texts, command, spelled
 from holdfast.cli._screens import say
-from holdfast.errors import InvalidInputError
+from holdfast.errors import HoldfastWarning, InvalidInputError
 from holdfast.features import Direction
 from holdfast.features._schema import schema_document
 from holdfast.generators._reading import find_space
@@ -64,10 +66,12 @@ def schema(
             f"--out: {out} exists and may have been edited; add --overwrite to replace it"
         )
     frame = reading.table_in(data)
+    labels = None
     if label is not None:
-        frame = frame.drop(columns=tables.column_of(frame, label, data, "--label").name)
+        labels = tables.column_of(frame, label, data, "--label")
+        frame = frame.drop(columns=labels.name)
     loaded = None if model is None else reading.model_in(model)
-    space = limits.over(_space(frame, loaded, scale), frame)
+    space = limits.over(_space(frame, loaded, scale, labelled=label is not None), frame)
     others = [str(name) for name in frame.columns if name not in space.names]
     if unknown := [name for name in protected or () if name not in frame.columns]:
         raise InvalidInputError(
@@ -86,9 +90,13 @@ def schema(
     )
     write_text(_text(document), out)
     _show(space, others, out)
+    if loaded is not None and labels is not None:
+        _compare(loaded, space, frame, labels)
 
 
-def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureSpace:
+def _space(
+    frame: pd.DataFrame, loaded: Model | None, scale: str, *, labelled: bool
+) -> hf.FeatureSpace:
     """The space of the model's preprocessing; without preprocessing, each column by itself."""
     if loaded is not None and loaded.preprocess is not None:
         return find_space(loaded, frame, None, frame)
@@ -97,7 +105,35 @@ def _space(frame: pd.DataFrame, loaded: Model | None, scale: str) -> hf.FeatureS
     ]
     gaps = [name for name in names if frame[name].isna().any()]
     space = hf.FeatureSpace.from_frame(frame[names], scale=scale, missing=gaps)
-    return space if loaded is None else find_space(loaded, frame, space)
+    if loaded is None:
+        return space
+    if not labelled and space.n_variables > loaded.classifier.n_features:
+        raise InvalidInputError(
+            f"--data: expected the model's {loaded.classifier.n_features} variables, got {space.n_variables}; "
+            "if a column is the label, name it, such as --label accepted; --drop leaves out other columns"
+        )
+    return find_space(loaded, frame, space)
+
+
+def _compare(loaded: Model, space: hf.FeatureSpace, frame: pd.DataFrame, labels: pd.Series) -> None:
+    """Say for how many rows the model, read with this schema, gives the row's label; warn if these are few."""
+    stated = labels.notna().to_numpy()
+    classes = loaded.classifier.classes.tolist()
+    wanted = [spelled(str(label), classes) for label in labels[stated]]
+    if not wanted or any(label not in classes for label in wanted):
+        return
+    rows = space.rows(frame[stated])
+    given = loaded.in_space(space, rows).classifier.predict(rows.points)
+    share = sum(one == label for one, label in zip(given, wanted, strict=True)) / len(wanted)
+    say(f"The model gives {share:.0%} of the rows their label.")
+    most = max(Counter(wanted).values()) / len(wanted)
+    if share <= most < 1.0:
+        warnings.warn(
+            f"{most:.0%} of the rows have the most frequent label, and the model gives only {share:.0%} their label; "
+            "check the encoding: --scale minmax, or --model with the pipeline file",
+            HoldfastWarning,
+            stacklevel=2,
+        )
 
 
 def _text(document: Document) -> str:

@@ -21,6 +21,8 @@ from holdfast.errors import InvalidInputError
 
 # A whole number up to here over a power of ten is written with just these digits: a float64 holds 15 of them.
 _EXACT = 1e15
+# The largest share, 1,000%: a larger number is a percentage.
+_MOST = 10.0
 _MOST_DECIMALS, _MOST_DIGITS = 6, 12
 
 Shares = tuple[float | None, ...]
@@ -50,6 +52,10 @@ def _share(given: Any, argument: str) -> float | None:
     if number < 0.0:
         raise InvalidInputError(
             f"{argument}: a share is 0 or more, got {number:g}; the pair (0.2, 0.4) allows 20% down and 40% up"
+        )
+    if number > _MOST:
+        raise InvalidInputError(
+            f"{argument}: expected a share such as 0.4 for 40%, got {number:g}; the largest share is {_MOST:g}"
         )
     return number + 0.0
 

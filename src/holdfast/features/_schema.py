@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,12 @@ _EDITED = (
     "cost",
     "unit",
 )
+# The entries of a column that mean something; others are the file's own notes.
+_ENTRIES = (
+    "name", "role", "kind", "min", "max", "step", "actionability", "max_change", "ordered", "categories", "allowed",
+    "missing", "fillable", "cost", "unit", "label", "words", "protected", "reason", "with_time", "encoding",
+    "carla_immutable", "carla_type",
+)  # fmt: skip
 _HELP = {
     "actionability": f"how a person can change it: {', '.join(_DIRECTIONS)} (= mutable, with a warning)",
     "min, max, step": "range of changed values; changed values are multiples of step",
@@ -106,7 +113,7 @@ class Schema:
             for column in columns:
                 _ = column["name"], column["role"] == "auxiliary" or Kind(column["kind"])
             Notes.from_list(columns).check(())
-            return cls(
+            schema = cls(
                 name=str(data["name"]),
                 data_file=str(data.get("data_file", "")),
                 target=str(target["column"]),
@@ -120,6 +127,9 @@ class Schema:
             raise FileFormatError(
                 f"{origin}: expected a schema with name and columns (name, role, kind), got {what}"
             ) from error
+        for column in columns:
+            _refuse_typos(column, origin)
+        return schema
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -292,6 +302,20 @@ def _feature(column: Facts, actionability: str, kinds: str) -> Feature:
     if feature.variables and "min" in column:
         limits["ranges"] = {name: ends}
     return constrain([replace(feature, direction=_direction(column, actionability))], limits)[0]
+
+
+def _refuse_typos(column: Facts, origin: str) -> None:
+    """Refuse an unknown entry that is close to a known one; other unknown entries are the file's own notes."""
+    known = {_plain(entry): entry for entry in _ENTRIES}
+    for entry in map(str, column):
+        if entry not in _ENTRIES and (close := get_close_matches(_plain(entry), known, 1, 0.8)):
+            raise FileFormatError(
+                f"{origin}: column {column['name']!r}: unknown entry {entry!r}; did you mean {known[close[0]]!r}?"
+            )
+
+
+def _plain(entry: str) -> str:
+    return entry.lower().replace("_", "").replace("-", "")
 
 
 def _may_be_missing(column: Facts) -> bool:

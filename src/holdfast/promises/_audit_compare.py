@@ -146,7 +146,7 @@ def compare(
         or old.n_outputs != network.n_outputs
         or old.activations != network.activations
     ):
-        return ModelComparison("", f"different layers: {network!r}, the promises have {old!r}")
+        return ModelComparison("", f"different layers: {_against(network, old)}")
     if isinstance(folded, str):
         return ModelComparison("", folded)
     errors: list[tuple[Floats | float, Floats | float]] = [(0.0, 0.0)] * len(old.weights)
@@ -182,10 +182,19 @@ def _compare_trees(terms: Terms, new: Classifier, threshold: Threshold) -> Model
     elif not old.reads_like(new):
         why = "the new trees read a table in another way: other columns or categories, or a step before them"
     elif not old.forest.same_structure(new.forest):
-        why = f"a different structure: {new!r}, the promises have {old!r}"
+        why = f"a different structure: {_against(new, old)}"
     if why:
         return ModelComparison("", why)
     return ModelComparison("parameters", models=(old, new))
+
+
+def _against(new: Classifier, old: Classifier) -> str:
+    """Both models in short, or if these texts are the same, what they do not show."""
+    if repr(new) != repr(old):
+        return f"{new!r}, the promises have {old!r}"
+    if isinstance(new, Network):
+        return f"both have the sizes of {new!r}, with other activations"
+    return f"both are {new!r}, but the trees split in other columns or places"
 
 
 def same_encoding(a: FeatureSpace, b: FeatureSpace) -> bool:

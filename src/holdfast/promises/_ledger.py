@@ -280,8 +280,8 @@ class Ledger(Shown):
                 (bare, said.take(np.flatnonzero(~told))),
             ]
             parts = [part for part in parts if len(part[1].keys)]
-        added, total, head = self.file.append(parts, iso_date(date, "date"))
-        return Receipt(added, len(recourse) - rows.size, total, head, rows.size - added)
+        added, proven, total, head = self.file.append(parts, iso_date(date, "date"))
+        return Receipt(added, len(recourse) - rows.size, total, head, rows.size - added, proven)
 
     def erase(self, key: Any, *, why: str = "") -> tuple[int, ...]:
         """Remove all data of a person's promises from the file; returns the numbers of the promises.

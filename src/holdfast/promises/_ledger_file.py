@@ -29,7 +29,7 @@ import numpy as np
 from holdfast._files import Place
 from holdfast._network import Ints, Values
 from holdfast.errors import FileFormatError, HoldfastError, InvalidInputError
-from holdfast.promises._pages import PAGE, Columns, Page
+from holdfast.promises._pages import PAGE, VERDICTS, Columns, Page
 from holdfast.promises._terms import Terms
 
 _APPLICATION_ID, VERSION = 0x486F4C64, 3
@@ -291,10 +291,12 @@ class LedgerFile:
                     self._blank = self._is_blank()
                 raise
 
-    def append(self, parts: Iterable[tuple[Terms, Columns]], date: str) -> tuple[int, int, str]:
+    def append(
+        self, parts: Iterable[tuple[Terms, Columns]], date: str
+    ) -> tuple[int, int, int, str]:
         """Write promises that are not yet recorded, under their terms, all or none.
 
-        Returns the number of new promises, the number of all promises, and the head.
+        Returns the number of new promises, of the proven ones of these, the number of all promises, and the head.
         """
         with self._writing():
             if self._is_blank():
@@ -303,7 +305,7 @@ class LedgerFile:
                 self.connection.executemany("INSERT INTO about VALUES (?, ?)", self._new.items())
                 self.connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 self.connection.execute(f"PRAGMA user_version = {VERSION}")
-            added = 0
+            added = proven = 0
             for terms, said in parts:
                 self._refuse_erased(said.keys)
                 self.connection.executemany(
@@ -313,9 +315,10 @@ class LedgerFile:
                 for start in range(0, len(said.keys), PAGE):
                     self._write(Page.of(terms.hash, date, said.take(slice(start, start + PAGE))))
                 added += len(said.keys)
+                proven += int((said.verdicts == VERDICTS.index("ROBUST")).sum())
             number, total, own = self.end()
             head = self.head(number, own)
-        return added, total, head
+        return added, proven, total, head
 
     def _refuse_erased(self, keys: Values) -> None:
         notes = self.query("SELECT note FROM pages WHERE terms = ''")

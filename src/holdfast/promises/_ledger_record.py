@@ -51,6 +51,8 @@ class Receipt(Shown):
         Number of promises in the ledger now, and its `Ledger.head`.
     repeated
         Number of rows that were already recorded, and were not recorded again.
+    proven
+        Number of the `added` promises that are proven under their Δ.
     """
 
     added: int
@@ -58,6 +60,7 @@ class Receipt(Shown):
     total: int
     head: str
     repeated: int = 0
+    proven: int = 0
 
     def overview(self) -> Summary:
         """The summary that a notebook shows."""
@@ -67,7 +70,13 @@ class Receipt(Shown):
             ("promises in the ledger", self.total),
             ("head, to be kept elsewhere", " ".join(self.head.split())),
         ]
-        return Summary(f"{self.added:,} promises recorded", facts)
+        return Summary(self.words, facts)
+
+    @property
+    def words(self) -> str:
+        """The number of promises recorded, and how many of these are proven if not all are."""
+        proven = f", {self.proven:,} of them proven" if self.proven < self.added else ""
+        return f"{self.added:,} promises recorded{proven}"
 
 
 def certified_columns(

@@ -232,8 +232,15 @@ def letter_links(
         manifest = without_apostrophes(
             pd.read_csv(Path(folder) / "manifest.csv", dtype=str, keep_default_na=False)
         )
+        if "advice" not in manifest and "file" in manifest:
+            raise InvalidInputError(
+                f"letters: {Path(folder).name}/manifest.csv has no column 'advice'; write the letters again: "
+                "`holdfast letters`"
+            )
         told = manifest.loc[manifest["file"] != "", ["key", "file", "advice"]]
         files = {key: (file, advice) for key, file, advice in told.itertuples(index=False)}
+    except InvalidInputError:
+        raise
     except (OSError, KeyError, ValueError) as error:
         raise InvalidInputError(
             f"letters: expected a folder that letters wrote, got: {error}"
