@@ -231,7 +231,7 @@ def test_alternatives_warn_once():
     [
         {"free": ["income", "age"]},
         {"increasing": ["income"], "immutable": ["age"]},
-        {"max_change": {"income": (0, 20.0), "age": (0.9, 0)}},
+        {"max_change": {"income": (0, 2.0), "age": (0.9, 0)}},
         {"propose": True},
     ],
 )
