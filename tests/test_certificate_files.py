@@ -172,7 +172,7 @@ def test_command_line(recourse, tmp_path):
         app, ["check", str(tmp_path / "all.jsonl"), "--model", str(tmp_path / "other.npz")]
     )
     assert done.exit_code == 3
-    assert "REJECTED: hashes.model" in done.output
+    assert "all.jsonl was made for another model than other.npz" in done.output
     (tmp_path / "empty").mkdir()
     done = runner.invoke(
         app, ["check", str(tmp_path / "empty"), "--model", str(tmp_path / "model.npz")]

@@ -275,7 +275,7 @@ def test_promises_are_stored_audited_and_shown(tmp_path, lender):
         ["ledger", "show", "--ledger", path, "--key", lender.people.index[0]],
     ):
         told = runner.invoke(app, [str(part) for part in command], env={"COLUMNS": "200"})
-        assert "a radius for each parameter, at most 0.0" in told.output
+        assert "radius for each parameter, at most 0.0" in told.output
 
 
 def test_advice_and_what_is_said_of_it(lender, tmp_path):
