@@ -147,18 +147,18 @@ def main() -> None:
     arguments = parser(__doc__)
     options = arguments.parse_args()
     os.environ["HOLDFAST_DATA"] = options.data
-    anew, tuned, began = [], [], time.process_time()
+    refits, tuned, began = [], [], time.process_time()
     with threadpool_limits(1):
         for name in ("compas", "heloc") if options.quick else PAPER:
             data = hf.datasets.load(name)
             points, labels = data.space.encode(data.frame), data.target.to_numpy()
             seeds = range(1 if options.quick else MODELS)
-            anew += lines(name, [refitted(points, labels, seed) for seed in seeds])
+            refits += lines(name, [refitted(points, labels, seed) for seed in seeds])
             tuned += lines(name, [fine_tuned(name, points, labels, seed) for seed in seeds])
             print(name, f"{time.process_time() - began:.0f} CPU s", flush=True)
     note = f"Up to {ROWS:,} accepted rows. {time.process_time() - began:.0f} CPU seconds, holdfast {hf.__version__}."
     tables = [
-        Table("Logistic regressions, retrained from scratch", COLUMNS, anew, note),
+        Table("Logistic regressions, retrained from scratch", COLUMNS, refits, note),
         Table("Networks, fine-tuned", COLUMNS, tuned, note),
     ]
     publish(tables, PREFACE, options.out)

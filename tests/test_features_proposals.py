@@ -1,4 +1,4 @@
-"""Directions that names suggest, and the one warning about columns whose direction nobody stated."""
+"""Directions that names suggest, and the one warning about columns without a stated direction."""
 
 import warnings
 from pathlib import Path

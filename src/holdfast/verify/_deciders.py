@@ -107,7 +107,7 @@ def toward(decider: Decider, targets: ArrayLike) -> Engine | ClosedForm:
     # Thresholds are the caller's probabilities: of a calibrated model the calibrated ones, which `at` minds.
     trained = replace(model, classifier=model.trained, threshold=None, as_trained=None)
     assert changes.threshold is not None
-    # Whatever today's threshold is.
+    # For every threshold that today's model may have.
     at_hardest = trained.at(changes.threshold[int(wanted[0])])
     settled = decider_for(at_hardest, changes.moving(None), decider.device)
     assert not isinstance(settled, MovingThreshold)
